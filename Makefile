@@ -1,0 +1,44 @@
+# Two commands for a person: make demo, make test. Both set up .venv first, once.
+PYTHON ?= python3
+BIN := .venv/bin
+READY := .venv/.ready
+
+.PHONY: help setup demo test test-all lint types docs report clean
+
+help:
+	@echo "make demo      set up, run the first study (laptop preset), print its claims and figure"
+	@echo "make test      set up and run the tests (under 6 minutes on two cores)"
+	@echo "make test-all  the tests with the slow ones"
+	@echo "make lint      ruff;  make types  mypy;  make docs  the HTML documentation"
+
+setup: $(READY)
+
+$(READY): pyproject.toml constraints.txt
+	@test -x $(BIN)/python || $(PYTHON) -m venv .venv
+	@echo "setting up .venv (about a minute; once)"
+	@$(BIN)/python -m pip install --quiet --upgrade pip
+	@$(BIN)/python -m pip install --quiet -c constraints.txt -e . --group dev
+	@touch $@
+
+demo: setup
+	$(BIN)/headstart run less_data/mini_and_full_batch_mlp --preset laptop
+
+test: setup
+	$(BIN)/python -m pytest -m "not slow"
+
+test-all: setup
+	$(BIN)/python -m pytest
+
+lint: setup
+	$(BIN)/ruff check . && $(BIN)/ruff format --check .
+
+types: setup
+	$(BIN)/mypy
+
+docs: setup
+	$(BIN)/python -m pip install --quiet -c constraints.txt --group docs
+	$(BIN)/sphinx-build -W -q docs docs/_build/html
+	@echo "docs/_build/html/index.html"
+
+clean:
+	rm -rf .venv docs/_build

@@ -1,0 +1,26 @@
+"""The one error a user meets: it names the argument, the value and the fix."""
+
+
+class HeadstartError(ValueError):
+    """A mistake at the boundary: bad input, a store that cannot be used, a study that does not exist.
+
+    The message is one line that says which argument, which value, and what to do.
+    """
+
+
+def check(condition: bool, message: str) -> None:
+    """Raise `HeadstartError(message)` unless `condition` is true."""
+    if not condition:
+        raise HeadstartError(message)
+
+
+def check_count(owner: str, name: str, value: object, minimum: int = 1) -> None:
+    """Raise unless `value` is an integer of at least `minimum`."""
+    if isinstance(value, bool) or not isinstance(value, int) or value < minimum:
+        raise HeadstartError(f"{owner}({name}={value!r}): {name} is a whole number of at least {minimum}")
+
+
+def check_positive(owner: str, name: str, value: object) -> None:
+    """Raise unless `value` is a finite number above zero."""
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < float("inf"):
+        raise HeadstartError(f"{owner}({name}={value!r}): {name} is a finite number above 0")

@@ -1,0 +1,129 @@
+"""What a run recorded, and collections of such records."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from headstart.core.errors import HeadstartError
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+class Status(StrEnum):
+    """How a run ended. `unreached`: the run it should start from never reached the named metric."""
+
+    FINISHED = "finished"
+    DIVERGED = "diverged"
+    UNREACHED = "unreached"
+
+
+@dataclass(frozen=True)
+class Trace:
+    """The curves of one run: `values[metric]` is float64[records], aligned with `steps`, `samples` and `flops`.
+
+    `steps` counts optimizer steps, `samples` the samples in all gradients so far with repeats (compute), `flops` the
+    training FLOPs. A diverged run keeps what it recorded before its loss ceased to be finite.
+    """
+
+    cell: str
+    seed: int
+    steps: NDArray[np.int64]
+    samples: NDArray[np.int64]
+    flops: NDArray[np.float64]
+    values: Mapping[str, NDArray[np.float64]]
+    status: Status = Status.FINISHED
+    seconds: float = 0.0
+    labels: Mapping[str, str] = field(default_factory=dict)
+
+    def __getitem__(self, metric: str) -> NDArray[np.float64]:
+        if metric not in self.values:
+            raise HeadstartError(f"metric {metric!r} was not recorded; there are {', '.join(sorted(self.values))}")
+        return self.values[metric]
+
+
+@dataclass(frozen=True)
+class Traces(Sequence[Trace]):
+    """An ordered collection of traces, often one cell at many seeds."""
+
+    members: tuple[Trace, ...]
+
+    def __getitem__(self, index: Any) -> Any:
+        return Traces(self.members[index]) if isinstance(index, slice) else self.members[index]
+
+    def __len__(self) -> int:
+        return len(self.members)
+
+    def __iter__(self) -> Iterator[Trace]:
+        return iter(self.members)
+
+    @property
+    def seeds(self) -> tuple[int, ...]:
+        """The seed of each member."""
+        return tuple(trace.seed for trace in self.members)
+
+    @property
+    def num_diverged(self) -> int:
+        """How many members did not finish."""
+        return sum(trace.status is not Status.FINISHED for trace in self.members)
+
+    def grid(self) -> "Trace":
+        """The member with the longest record: its steps, samples and FLOPs are the axis of every stacked curve."""
+        if not self.members:
+            raise HeadstartError("there are no traces: train some seeds first")
+        return max(self.members, key=lambda trace: len(trace.steps))
+
+    def stack(self, metric: str, chance: float = float("nan")) -> NDArray[np.float64]:
+        """The curves as float64[members, records]; records after a divergence hold `chance`."""
+        longest = self.grid()
+        out = np.full((len(self.members), len(longest.steps)), chance)
+        for row, trace in zip(out, self.members, strict=True):
+            if not np.array_equal(trace.steps, longest.steps[: len(trace.steps)]):
+                raise HeadstartError("these traces were recorded at different steps and cannot be stacked")
+            row[: len(trace.steps)] = trace[metric]
+        return out
+
+    def to_pandas(self) -> "pd.DataFrame":
+        """One row a record: labels, cell, seed, status, step, samples, flops and a column for every metric."""
+        import pandas as pd
+
+        frames = [
+            pd.DataFrame(
+                {
+                    **trace.labels,
+                    "cell": trace.cell,
+                    "seed": trace.seed,
+                    "status": str(trace.status),
+                    "step": trace.steps,
+                    "samples": trace.samples,
+                    "flops": trace.flops,
+                    **trace.values,
+                }
+            )
+            for trace in self.members
+        ]
+        return pd.concat(frames, ignore_index=True) if frames else pd.DataFrame()
+
+    def __repr__(self) -> str:
+        if not self.members:
+            return "Traces(none)"
+        last = self.grid()
+        finals = (
+            f"{name} {np.mean([t.values[name][-1] for t in self.members if len(t.steps)]):.4g}"
+            for name in sorted(last.values)
+            if name.startswith("test_")
+        )
+        diverged = f", {self.num_diverged} diverged" if self.num_diverged else ""
+        return f"Traces({len(self)} runs to step {last.steps[-1]}{diverged}; final mean {', '.join(finals)})"
+
+    def _repr_html_(self) -> str:
+        """A table of final values by cell for notebooks."""
+        if not self.members:
+            return "<p>no traces</p>"
+        final = self.to_pandas().sort_values("step").groupby(["cell", "seed"]).tail(1)
+        columns = [c for c in final.columns if c.startswith(("test_", "train_", "norm_"))]
+        return final.groupby("cell")[columns].agg(["mean", "std"]).to_html(float_format=lambda v: f"{v:.4g}")

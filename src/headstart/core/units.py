@@ -1,0 +1,49 @@
+"""Units of training: steps, samples processed (compute) and FLOPs."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from headstart.core.errors import check_count
+from headstart.core.roles import Parameter
+
+
+@dataclass(frozen=True)
+class Batch:
+    """A mini-batch of `size` samples a step."""
+
+    size: int = 128
+
+    def __post_init__(self) -> None:
+        check_count("Batch", "size", self.size)
+
+
+@dataclass(frozen=True)
+class FullBatch:
+    """Every sample of the current pool in every step: gradient descent. With `Online()`, the exact population."""
+
+
+@dataclass(frozen=True)
+class Budget:
+    """How long a run may train, in optimizer steps, and every how many steps it records (and at the last)."""
+
+    steps: int = 1000
+    record_every: int = 20
+
+    def __post_init__(self) -> None:
+        check_count("Budget", "steps", self.steps)
+        check_count("Budget", "record_every", self.record_every)
+
+    def recorded_steps(self) -> tuple[int, ...]:
+        """The recorded steps: 0, every `record_every`, and the last."""
+        return (*range(0, self.steps, self.record_every), self.steps)
+
+
+def flops_per_sample(parameters: Sequence[Parameter]) -> int:
+    """Training FLOPs a sample: 2 a weight forward, 4 backward. Vectors (biases, norms) count 2 in all."""
+    total = 0
+    for parameter in parameters:
+        size = 1
+        for n in parameter.shape:
+            size *= n
+        total += 6 * size if len(parameter.shape) > 1 else 2 * size
+    return total

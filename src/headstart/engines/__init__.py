@@ -1,0 +1,7 @@
+"""Level 5: what trains. `choose(run)` names the fastest engine that supports a run."""
+
+from headstart.engines.choose import Choice, choose, engines
+from headstart.engines.engine import Engine, Interrupted, Job, Outcome, Watch
+from headstart.engines.lower import Lowered, lower
+
+__all__ = ["Choice", "Engine", "Interrupted", "Job", "Lowered", "Outcome", "Watch", "choose", "engines", "lower"]

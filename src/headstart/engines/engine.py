@@ -1,0 +1,61 @@
+"""What an engine must offer: train jobs, one at a time or many at once, and say which runs it cannot train."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Protocol
+
+from headstart.core.trace import Trace
+from headstart.models import Weights
+from headstart.run import At, Run
+
+# Called with (index of the job, step reached); answers whether to stop and keep a checkpoint.
+Watch = Callable[[int, int], bool]
+
+
+class Interrupted(Exception):
+    """Training stopped because the watch asked; what was done is in the checkpoint."""
+
+
+@dataclass(frozen=True)
+class Job:
+    """A run to train, with what the outside world adds: weights to start from, weights to keep, a checkpoint file."""
+
+    run: Run
+    start: Weights | None = None
+    keep: tuple[At, ...] = ()
+    checkpoint: Path | None = None
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """A trained run: its trace, and its weights at the moments asked for that were reached."""
+
+    run: Run
+    trace: Trace
+    weights: Mapping[At, Weights] = field(default_factory=dict)
+
+
+class Engine(Protocol):
+    """Trains many runs."""
+
+    @property
+    def name(self) -> str:
+        """The engine's name in provenance and in `headstart explain`."""
+        ...
+
+    def supports(self, run: Run) -> str | None:
+        """None, or what this engine lacks to train the run."""
+        ...
+
+    def seconds(self, run: Run) -> float:
+        """A rough estimate of the seconds one run takes on one core of an ordinary machine."""
+        ...
+
+    def memory(self, run: Run) -> float:
+        """A rough estimate of the bytes one run takes."""
+        ...
+
+    def train(self, jobs: Sequence[Job], device: str = "cpu", watch: Watch | None = None) -> Iterator[Outcome]:
+        """Train the jobs and yield each outcome as it is there. Raises Interrupted when the watch says stop."""
+        ...

@@ -1,0 +1,310 @@
+"""The reference engine: one run at a time, plain PyTorch. What it computes is what every other engine must compute."""
+
+import os
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from headstart.core.errors import HeadstartError
+from headstart.core.streams import Stream
+from headstart.core.trace import Status, Trace
+from headstart.core.units import FullBatch, flops_per_sample
+from headstart.engines.engine import Interrupted, Job, Outcome, Watch
+from headstart.engines.lower import Lowered, lower
+from headstart.models import Weights
+from headstart.plans import Course, Place, Pool
+from headstart.run import At, Reaches, Run, Step, reached
+from headstart.tasks import held_out
+
+# Gradients of a full batch are summed over chunks this long, so that activations stay in cache.
+CHUNK = 2**11
+# Mini-batches are drawn for this many steps at once; ids are pure functions of the step, so nothing else changes.
+BLOCK = 64
+
+
+@dataclass(frozen=True)
+class Loop:
+    """Plain PyTorch, one run at a time, on one thread, with a checkpoint every `checkpoint_seconds`."""
+
+    checkpoint_seconds: float = 10.0
+    name: str = "loop"
+
+    def supports(self, run: Run) -> str | None:
+        """Everything."""
+        return None
+
+    def seconds(self, run: Run) -> float:
+        """From a step of about 0.2 ms and 0.3 ns a training FLOP; evaluation counts as a third."""
+        flops = flops_per_sample(run.model.parameters(run.task.dim))
+        samples = sum(n for _, n in _leg_costs(run, lower(run).course))
+        evaluation = len(run.budget.recorded_steps()) * run.task.num_test * flops / 3
+        return run.budget.steps * 2e-4 + 3e-11 * (samples * flops + evaluation)
+
+    def memory(self, run: Run) -> float:
+        """The largest pool, the test set, one chunk of activations and the weights with their optimizer state."""
+        course = lower(run).course
+        rows = [pool.size or (run.task.population_size or 0) for pool in (leg.pool for leg in course.legs)]
+        pooled = max(rows) if isinstance(run.batch, FullBatch) else max(leg.pool.size or 0 for leg in course.legs)
+        parameters = sum(int(np.prod(p.shape)) for p in run.model.parameters(run.task.dim))
+        return 4.0 * ((pooled + run.task.num_test + BLOCK * (course.batch or 0)) * (run.task.dim + 1) + 16 * parameters)
+
+    def train(self, jobs: Sequence[Job], device: str = "cpu", watch: Watch | None = None) -> Iterator[Outcome]:
+        """Train the jobs one after another."""
+        check_device(device)
+        for index, job in enumerate(jobs):
+            threads = torch.get_num_threads()
+            torch.set_num_threads(1)  # small steps are slower on two threads, and sums must not depend on the count
+            try:
+                yield _Training(job, device, self.checkpoint_seconds).finish(index, watch)
+            finally:
+                torch.set_num_threads(threads)
+
+
+def check_device(device: str) -> None:
+    """Raise unless torch can use the device here."""
+    available = {"cpu": True, "cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available()}
+    if not available.get(device, False):
+        here = ", ".join(name for name, there in available.items() if there)
+        raise HeadstartError(f"--device {device}: not available on this machine; there is {here}")
+
+
+def _leg_costs(run: Run, course: Course) -> Iterator[tuple[int, int]]:
+    """(steps, samples) of each leg within the budget."""
+    left = run.budget.steps
+    for leg in course.legs:
+        steps = left if leg.steps is None or leg is course.legs[-1] else min(left, leg.steps)
+        yield steps, steps * (course.batch or leg.pool.size or run.task.population_size or 0)
+        left -= steps
+
+
+class _Feed:
+    """The tensors of each step's batch: pools are made once, fresh samples a block of steps at a time."""
+
+    def __init__(self, run: Run, course: Course, device: str) -> None:
+        self.run, self.course, self.device = run, course, device
+        self.pool: Pool | None = None
+        self.block: tuple[Place, int, int] | None = None
+        self.x, self.y = torch.empty(0), torch.empty(0)
+        self.block_x, self.block_y = torch.empty(0), torch.empty(0)
+
+    def batch(self, place: Place, step: int) -> tuple[torch.Tensor, torch.Tensor]:
+        """Inputs [n, dim] and targets [n] of the batch at `step`."""
+        self._hold(self.course.pool(place))
+        size = self.course.batch
+        if size is None:
+            return self.x, self.y
+        if self.block is None or self.block[0] != place or not self.block[1] <= step < self.block[2]:
+            self._draw(place, step)
+        assert self.block is not None
+        rows = slice((step - self.block[1]) * size, (step - self.block[1] + 1) * size)
+        return self.block_x[rows], self.block_y[rows]
+
+    def _hold(self, pool: Pool) -> None:
+        if pool == self.pool:
+            return
+        self.pool, seed = pool, self.run.seed
+        if pool.size is not None:
+            self.x, self.y = self._tensors(np.arange(pool.first, pool.first + pool.size))
+        elif self.course.batch is None:
+            data = self.run.task.population(seed)
+            self.x, self.y = (torch.from_numpy(a).to(self.device) for a in (data.x, data.y))
+
+    def _draw(self, place: Place, step: int) -> None:
+        left = self.course.steps_left(place, step)
+        num_steps = BLOCK if left is None else min(BLOCK, left)
+        ids = self.course.ids(place, step, num_steps)
+        pool = self.course.pool(place)
+        if pool.size is None:
+            self.block_x, self.block_y = self._tensors(ids)
+        else:
+            rows = torch.from_numpy(ids - pool.first).to(self.device)
+            self.block_x, self.block_y = self.x[rows], self.y[rows]
+        self.block = (place, step, step + num_steps)
+
+    def _tensors(self, ids: Any) -> tuple[torch.Tensor, torch.Tensor]:
+        data = self.run.task.sample(self.run.seed, ids, Stream.DATA)
+        return torch.from_numpy(data.x).to(self.device), torch.from_numpy(data.y).to(self.device)
+
+
+@dataclass
+class _Records:
+    """The growing curves of a run."""
+
+    steps: list[int] = field(default_factory=list)
+    samples: list[int] = field(default_factory=list)
+    values: dict[str, list[float]] = field(default_factory=dict)
+
+    def add(self, step: int, samples: int, values: dict[str, float]) -> None:
+        self.steps.append(step)
+        self.samples.append(samples)
+        for name, value in values.items():
+            self.values.setdefault(name, []).append(value)
+
+
+class _Training:
+    """One run under way. Everything that changes is in the module, the optimizer and the fields saved by `_save`."""
+
+    def __init__(self, job: Job, device: str, checkpoint_seconds: float) -> None:
+        self.job, self.run, self.device = job, job.run, device
+        self.checkpoint_seconds = checkpoint_seconds
+        lowered = lower(self.run)
+        self.course = lowered.course
+        self.module, self.groups = _build(self.run, lowered, job.start, device)
+        self.optimizer = self.run.optimizer.build(self.groups)
+        self.flops = flops_per_sample(lowered.parameters)
+        self.roles = {p.name: p.role for p in lowered.parameters}
+        self.feed = _Feed(self.run, self.course, device)
+        test = held_out(self.run.task, self.run.seed)
+        self.test = tuple(torch.from_numpy(a).to(device) for a in (test.x, test.y))
+        self.step, self.samples, self.seconds = 0, 0, 0.0
+        self.place = self.course.start(self.run.seed)
+        self.records = _Records()
+        self.kept: dict[At, Weights] = {}
+
+    def finish(self, index: int, watch: Watch | None) -> Outcome:
+        """Train to the end of the budget, or to divergence."""
+        self._load()
+        began = saved = time.monotonic()
+        before = self.seconds
+        recorded = set(self.run.budget.recorded_steps())
+        status = Status.FINISHED
+        while True:
+            self.place = self.course.observe(self.place, self.step)
+            if self.step in recorded and self.step not in self.records.steps[-1:]:
+                values = self._evaluate()
+                if not np.isfinite(list(values.values())).all():
+                    status = Status.DIVERGED
+                    break
+                self.records.add(self.step, self.samples, values)
+                self._keep()
+                self.seconds = before + time.monotonic() - began
+                due = time.monotonic() - saved > self.checkpoint_seconds
+                stop = watch(index, self.step) if watch else False
+                if (due or stop) and self.step < self.run.budget.steps:
+                    self._save()
+                    saved = time.monotonic()
+                    if stop:
+                        raise Interrupted
+            elif self.job.keep:
+                self._keep()
+            if self.step == self.run.budget.steps:
+                break
+            self._advance()
+        self.seconds = before + time.monotonic() - began
+        return Outcome(self.run, self._trace(status), self.kept)
+
+    def _advance(self) -> None:
+        """One optimizer step on the mean loss of the batch."""
+        x, y = self.feed.batch(self.place, self.step)
+        self.optimizer.zero_grad(set_to_none=True)
+        for chunk_x, chunk_y in zip(x.split(CHUNK), y.split(CHUNK), strict=True):
+            loss = self.run.loss(self.module(chunk_x), chunk_y).sum() / len(y)
+            loss.backward()
+        self.optimizer.step()
+        self.step += 1
+        self.samples += len(y)
+
+    @torch.no_grad()
+    def _evaluate(self) -> dict[str, float]:
+        """Test metrics, the same on the batch the next step takes, and weight norms by role."""
+        values = {}
+        batches = {"test": self.test, "train": self.feed.batch(self.place, self.step)}
+        for split, (x, y) in batches.items():
+            prediction = torch.cat([self.module(chunk) for chunk in x.split(CHUNK)])
+            for metric in self.run.task.metrics:
+                values[f"{split}_{metric.name}"] = metric.score(prediction, y).double().mean().item()
+            values[f"{split}_loss"] = self.run.loss(prediction, y).double().mean().item()
+        squares: dict[str, float] = {}
+        for name, weight in self.module.named_parameters():
+            role = f"norm_{self.roles[name]}"
+            squares[role] = squares.get(role, 0.0) + weight.double().square().sum().item()
+        return values | {role: square**0.5 for role, square in squares.items()}
+
+    def _keep(self) -> None:
+        """Copy the weights at each moment asked for that is now."""
+        for at in self.job.keep:
+            if at in self.kept:
+                continue
+            now = self.step == at.step if isinstance(at, Step) else self._reached_now(at)
+            if now:
+                self.kept[at] = {k: v.detach().cpu().numpy().copy() for k, v in self.module.state_dict().items()}
+
+    def _reached_now(self, at: Reaches) -> bool:
+        values = {name: np.asarray(curve) for name, curve in self.records.values.items()}
+        return self.records.steps[-1:] == [self.step] and reached(self.run, at, values)
+
+    def _trace(self, status: Status) -> Trace:
+        samples = np.asarray(self.records.samples, dtype=np.int64)
+        return Trace(
+            cell=self.run.cell,
+            seed=self.run.seed,
+            steps=np.asarray(self.records.steps, dtype=np.int64),
+            samples=samples,
+            flops=samples * float(self.flops),
+            values={k: np.asarray(v, dtype=np.float64) for k, v in self.records.values.items()},
+            status=status,
+            seconds=self.seconds,
+        )
+
+    def _save(self) -> None:
+        """Write the whole state: temporary file, fsync, rename."""
+        path = self.job.checkpoint
+        if path is None:
+            return
+        state = {
+            "step": self.step,
+            "samples": self.samples,
+            "seconds": self.seconds,
+            "place": list(self.place),
+            "module": self.module.state_dict(),
+            "optimizer": self.optimizer.state_dict(),
+            "records": [self.records.steps, self.records.samples, self.records.values],
+            "kept": [{k: torch.from_numpy(v) for k, v in self.kept[at].items()} for at in self.kept],
+            "kept_at": [self.job.keep.index(at) for at in self.kept],
+            "keep": repr(self.job.keep),
+        }
+        path.parent.mkdir(parents=True, exist_ok=True)
+        temporary = path.with_suffix(f".{os.getpid()}.tmp")
+        with temporary.open("wb") as file:
+            torch.save(state, file)
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.replace(path)
+
+    def _load(self) -> None:
+        """Go on from the checkpoint if there is one that fits; a checkpoint that cannot be read is not used."""
+        path: Path | None = self.job.checkpoint
+        if path is None or not path.exists():
+            return
+        try:
+            state = torch.load(path, map_location=self.device, weights_only=True)
+        except Exception:  # torch raises many kinds for a damaged file; training from the start is always right
+            return
+        if state["keep"] != repr(self.job.keep):
+            return
+        self.step, self.samples, self.seconds = state["step"], state["samples"], state["seconds"]
+        self.place = Place(*state["place"])
+        self.module.load_state_dict(state["module"])
+        self.optimizer.load_state_dict(state["optimizer"])
+        self.records = _Records(*state["records"])
+        self.kept = {
+            self.job.keep[i]: {k: v.cpu().numpy() for k, v in weights.items()}
+            for i, weights in zip(state["kept_at"], state["kept"], strict=True)
+        }
+
+
+def _build(
+    run: Run, lowered: Lowered, start: Weights | None, device: str
+) -> tuple[torch.nn.Module, list[dict[str, Any]]]:
+    """The module with its initial weights, and one parameter group a parameter."""
+    weights = lowered.scaled(run.fresh_weights()) if start is None else start
+    module = run.model.module(run.task.dim).to(device)
+    module.load_state_dict({name: torch.from_numpy(value) for name, value in weights.items()})
+    named = dict(module.named_parameters())
+    groups = [{"params": [named[p.name]], "lr": lr} for p, lr in zip(lowered.parameters, lowered.rates, strict=True)]
+    return module, groups

@@ -1,0 +1,41 @@
+"""A run lowered to the plain values every engine reads: its course, and a scale and a rate for each parameter."""
+
+from dataclasses import dataclass
+from math import prod
+
+import numpy as np
+
+from headstart.core.roles import Parameter
+from headstart.models import Weights
+from headstart.plans import Course
+from headstart.run import Run
+
+
+@dataclass(frozen=True)
+class Lowered:
+    """What remains of a run's plan, optimizer and methods once every hook has been asked."""
+
+    course: Course
+    parameters: tuple[Parameter, ...]
+    init_scales: tuple[float, ...]
+    rates: tuple[float, ...]
+
+    def scaled(self, weights: Weights) -> Weights:
+        """Fresh weights times the init scale of each parameter."""
+        return {
+            p.name: weights[p.name] * np.float32(scale)
+            for p, scale in zip(self.parameters, self.init_scales, strict=True)
+        }
+
+
+def lower(run: Run) -> Lowered:
+    """Ask every method for its factors; they multiply in the order written."""
+    parameters = run.model.parameters(run.task.dim)
+    return Lowered(
+        course=run.plan.course(run.batch, run.budget.steps),
+        parameters=parameters,
+        init_scales=tuple(prod((m.init_scale(p) for m in run.methods), start=1.0) for p in parameters),
+        rates=tuple(
+            prod((m.rate_scale(p) for m in run.methods), start=run.optimizer.rate(p.role)) for p in parameters
+        ),
+    )

@@ -1,0 +1,44 @@
+"""Bootstrap intervals over seeds. Arms are paired: one draw of seeds serves every arm of a comparison."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from headstart.core.errors import HeadstartError
+
+_KEY = 20260519  # any fixed number: intervals must be the same whenever they are computed
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """A value with its interval, which may end at infinity where runs never reached a target."""
+
+    value: float
+    low: float
+    high: float
+
+
+def bootstrap(
+    statistic: Callable[[NDArray[np.int64]], float], num_seeds: int, level: float = 0.95, resamples: int = 2000
+) -> Estimate:
+    """The percentile bootstrap of `statistic`, a function of the indices of the seeds to use.
+
+    Quantiles are order statistics, not interpolations, so that infinite values stay meaningful.
+    """
+    if num_seeds < 2:
+        raise HeadstartError(f"an interval needs at least 2 seeds, there is {num_seeds}; run with --seeds 2 or more")
+    rng = np.random.Generator(np.random.Philox(key=_KEY))
+    values = np.array([statistic(rows) for rows in rng.integers(num_seeds, size=(resamples, num_seeds))])
+    tail = (1 - level) / 2
+    low, high = np.quantile(values, [tail, 1 - tail], method="inverted_cdf")
+    return Estimate(statistic(np.arange(num_seeds)), float(low), float(high))
+
+
+def mean_band(curves: NDArray[np.float64], resamples: int = 400) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """A pointwise 95% bootstrap band of the mean over members of [members, records]: (low, high)."""
+    rng = np.random.Generator(np.random.Philox(key=_KEY))
+    counts = rng.multinomial(len(curves), np.full(len(curves), 1 / len(curves)), size=resamples)
+    low, high = np.quantile(counts @ curves / len(curves), [0.025, 0.975], axis=0)
+    return low, high

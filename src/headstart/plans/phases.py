@@ -1,0 +1,105 @@
+"""Multi-phase training: pools that change, usually grow, as training goes on."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from headstart.core.errors import HeadstartError, check_count
+from headstart.core.units import Batch, FullBatch
+from headstart.plans.course import Course, Leg, Pool, batch_size, check_pool
+
+
+@dataclass(frozen=True)
+class Phase:
+    """One phase: how much data, and how long.
+
+    The data is `size` samples, or `fraction` of the online budget (batch size x steps of the whole run), or, with
+    neither, everything: fresh samples, or the exact population under `FullBatch()`. The length is `steps`, or `epochs`
+    over the pool, or, with neither, the rest of the run.
+    """
+
+    size: int | None = None
+    fraction: float | None = None
+    steps: int | None = None
+    epochs: float | None = None
+
+    def __post_init__(self) -> None:
+        for one, other in (("size", "fraction"), ("steps", "epochs")):
+            if getattr(self, one) is not None and getattr(self, other) is not None:
+                raise HeadstartError(
+                    f"Phase({one}={getattr(self, one)!r}, {other}={getattr(self, other)!r}): give one of the two"
+                )
+        if self.size is not None:
+            check_count("Phase", "size", self.size)
+        if self.steps is not None:
+            check_count("Phase", "steps", self.steps)
+        if self.fraction is not None and not 0 < self.fraction <= 1:
+            raise HeadstartError(f"Phase(fraction={self.fraction!r}): a fraction of the online budget lies in (0, 1]")
+        if self.epochs is not None and not 0 < self.epochs < float("inf"):
+            raise HeadstartError(f"Phase(epochs={self.epochs!r}): epochs is a finite number above 0")
+        if self.epochs is not None and self.size is None and self.fraction is None:
+            raise HeadstartError(f"Phase(epochs={self.epochs!r}): fresh samples have no epochs; give steps")
+
+    def pool_size(self, batch: Batch | FullBatch, steps: int) -> int | None:
+        """The number of samples in a run of `steps` steps; None is everything."""
+        if self.fraction is None:
+            return self.size
+        if isinstance(batch, FullBatch):
+            raise HeadstartError(
+                f"Phase(fraction={self.fraction!r}): a fraction is of the online budget, batch x steps, "
+                "which FullBatch() does not have; give size"
+            )
+        return max(1, round(self.fraction * batch.size * steps))
+
+    def length(self, size: int | None, batch: Batch | FullBatch) -> float | None:
+        """The length in steps, not rounded; None is the rest of the run."""
+        if self.epochs is None or size is None:
+            return self.steps
+        return self.epochs * (size / batch.size if isinstance(batch, Batch) else 1)
+
+
+@dataclass(frozen=True)
+class Phases:
+    """Phases one after another. The last goes on until the budget ends.
+
+    Nested subsets (the default) are prefixes of one another; independent ones share no sample. A phase on everything
+    draws samples that no earlier phase has seen.
+    """
+
+    phases: tuple[Phase, ...]
+    nested: bool = True
+    replacement: bool = True
+
+    semantics: ClassVar[int] = 1
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "phases", tuple(self.phases))
+        if not self.phases:
+            raise HeadstartError("Phases(phases=()): give at least one Phase")
+        for phase in self.phases[:-1]:
+            if phase.steps is None and phase.epochs is None:
+                raise HeadstartError(f"{phase}: only the last phase may leave its length open; give steps or epochs")
+
+    def course(self, batch: Batch | FullBatch, steps: int) -> Course:
+        """One leg a phase. Boundaries are rounded to whole steps from exact running sums."""
+        legs: list[Leg] = []
+        exact, begun, seen, taken = 0.0, 0, 0, 0
+        for number, phase in enumerate(self.phases, start=1):
+            size = phase.pool_size(batch, steps)
+            length = phase.length(size, batch)
+            if length is not None:
+                exact += length
+                if round(exact) > steps:
+                    raise HeadstartError(
+                        f"Phases: phase {number} of {len(self.phases)} ends at step {round(exact)}, beyond the budget "
+                        f"of {steps} steps; shorten it or raise Budget(steps=...)"
+                    )
+            if size is None:
+                pool = Pool(seen)
+            else:
+                check_pool(f"Phases, phase {number}", size, batch, self.replacement)
+                pool = Pool(0 if self.nested else taken, size)
+                seen, taken = max(seen, pool.first + size), taken + size
+            end = None if length is None else max(begun + 1, round(exact))
+            legs.append(Leg(pool, None if end is None else end - begun, self.replacement))
+            begun = end or begun
+        return Course(tuple(legs), batch_size(batch))

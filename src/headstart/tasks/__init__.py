@@ -1,0 +1,7 @@
+"""Level 2: where samples come from."""
+
+from headstart.tasks.parity import Parity
+from headstart.tasks.single_index import Hermite, SingleIndex
+from headstart.tasks.task import Samples, Task, held_out
+
+__all__ = ["Hermite", "Parity", "Samples", "SingleIndex", "Task", "held_out"]

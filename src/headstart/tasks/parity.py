@@ -1,0 +1,85 @@
+"""Sparse parity on the hypercube."""
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from headstart.core.errors import HeadstartError, check_count
+from headstart.core.metric import Metric
+from headstart.core.streams import Stream, signs
+from headstart.tasks.task import Samples
+
+_LARGEST_POPULATION_DIM = 24
+
+
+def _agrees(prediction: Any, target: Any) -> Any:
+    return prediction * target > 0
+
+
+ACCURACY = Metric("accuracy", _agrees, higher_is_better=True, chance=0.5)
+
+
+@dataclass(frozen=True)
+class Parity:
+    """(d, k)-parity: x uniform on {-1, +1}^d, y the product of the coordinates in `support`.
+
+        y = prod_{i in S} x_i,  |S| = k
+
+    The support defaults to the first `degree` coordinates; degree = dim is dense parity. Up to dim 24 the exact
+    population of 2^d points can be enumerated: bit i of a point's index is set where x_i = -1.
+    """
+
+    dim: int
+    degree: int
+    support: tuple[int, ...] | None = None
+
+    semantics: ClassVar[int] = 1
+    losses: ClassVar[tuple[str, ...]] = ("hinge", "logistic", "mse", "correlation")
+    num_test: ClassVar[int] = 4096
+
+    def __post_init__(self) -> None:
+        check_count("Parity", "dim", self.dim)
+        check_count("Parity", "degree", self.degree)
+        if self.degree > self.dim:
+            raise HeadstartError(
+                f"Parity(dim={self.dim}, degree={self.degree}): the degree is at most the dimension {self.dim}"
+            )
+        support = tuple(range(self.degree)) if self.support is None else tuple(sorted(self.support))
+        if len(set(support)) != self.degree or not all(0 <= i < self.dim for i in support):
+            raise HeadstartError(
+                f"Parity(support={self.support!r}): give {self.degree} distinct coordinates in [0, {self.dim})"
+            )
+        object.__setattr__(self, "support", support)
+
+    @property
+    def metrics(self) -> tuple[Metric, ...]:
+        """Accuracy: the share of samples whose prediction has the sign of y."""
+        return (ACCURACY,)
+
+    @property
+    def population_size(self) -> int | None:
+        """2^dim up to dim 24."""
+        return 2**self.dim if self.dim <= _LARGEST_POPULATION_DIM else None
+
+    def label(self, x: NDArray[np.float32]) -> NDArray[np.float32]:
+        """The product of the support coordinates, float32[n]."""
+        return x[:, list(self.support or ())].prod(axis=1, dtype=np.float32)
+
+    def sample(self, seed: int, ids: NDArray[np.int64], stream: Stream = Stream.DATA) -> Samples:
+        """Uniform points, one a sample id."""
+        x = signs(seed, stream, ids, self.dim)
+        return Samples(x, self.label(x))
+
+    def population(self, seed: int, ids: NDArray[np.int64] | None = None) -> Samples:
+        """The points of {-1, +1}^dim, in the order of their index."""
+        if self.population_size is None:
+            raise HeadstartError(
+                f"Parity(dim={self.dim}): the exact population is enumerated up to dimension "
+                f"{_LARGEST_POPULATION_DIM}; use Fixed(size=...) or Batch(...) instead"
+            )
+        index = np.arange(self.population_size, dtype=np.int64) if ids is None else np.asarray(ids, dtype=np.int64)
+        bits = np.unpackbits(index.astype("<u4").view(np.uint8).reshape(-1, 4), axis=1, bitorder="little")
+        x = np.float32(1) - np.float32(2) * bits[:, : self.dim].astype(np.float32)
+        return Samples(x, self.label(x))

@@ -1,0 +1,87 @@
+"""Single-index models: a link function of one hidden direction of Gaussian inputs."""
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.polynomial import hermite_e
+from numpy.typing import NDArray
+
+from headstart.core.errors import HeadstartError, check_count, check_positive
+from headstart.core.metric import Metric
+from headstart.core.streams import Stream, normals
+from headstart.tasks.task import Samples
+
+
+@dataclass(frozen=True)
+class Hermite:
+    """The probabilists' Hermite polynomial He_k: He_1(z) = z (a linear link), He_2 = z^2 - 1, He_3 = z^3 - 3z."""
+
+    degree: int = 3
+
+    semantics: ClassVar[int] = 1
+
+    def __post_init__(self) -> None:
+        check_count("Hermite", "degree", self.degree)
+
+    def __call__(self, z: NDArray[np.float64]) -> NDArray[np.float64]:
+        """He_k(z), elementwise."""
+        return hermite_e.hermeval(z, [0.0] * self.degree + [1.0])
+
+
+@dataclass(frozen=True)
+class SingleIndex:
+    """y = link(<w*, x>), x ~ N(0, I_d), w* uniform on the sphere of radius `norm`, drawn from the task stream.
+
+    With norm 1 and link He_k, E[y] = 0 and Var(y) = k!.
+    """
+
+    dim: int
+    link: Hermite = Hermite(3)
+    norm: float = 1.0
+
+    semantics: ClassVar[int] = 1
+    losses: ClassVar[tuple[str, ...]] = ("mse",)
+    num_test: ClassVar[int] = 5000
+
+    def __post_init__(self) -> None:
+        check_count("SingleIndex", "dim", self.dim)
+        check_positive("SingleIndex", "norm", self.norm)
+
+    @property
+    def variance(self) -> float:
+        """Var(y), by Gauss-Hermite quadrature, which is exact for a polynomial link."""
+        nodes, weights = hermite_e.hermegauss(2 * self.link.degree + 2)
+        y, weights = self.link(self.norm * nodes), weights / weights.sum()
+        return float(weights @ y**2 - (weights @ y) ** 2)
+
+    @property
+    def metrics(self) -> tuple[Metric, ...]:
+        """Relative loss: mean (f - y)^2 / Var(y). One is the loss of the best constant."""
+        variance = self.variance
+
+        def relative_error(prediction: Any, target: Any) -> Any:
+            return (prediction - target) ** 2 / variance
+
+        return (Metric("relative_loss", relative_error, higher_is_better=False, chance=1.0),)
+
+    @property
+    def population_size(self) -> None:
+        """None: the population is continuous."""
+        return None
+
+    def teacher(self, seed: int) -> NDArray[np.float64]:
+        """w*, float64[dim]."""
+        w = normals(seed, Stream.TASK, [0], self.dim)[0].astype(np.float64)
+        return w * (self.norm / np.linalg.norm(w))
+
+    def sample(self, seed: int, ids: NDArray[np.int64], stream: Stream = Stream.DATA) -> Samples:
+        """Gaussian points with their labels, one a sample id."""
+        x = normals(seed, stream, ids, self.dim)
+        return Samples(x, self.link(x.astype(np.float64) @ self.teacher(seed)).astype(np.float32))
+
+    def population(self, seed: int, ids: NDArray[np.int64] | None = None) -> Samples:
+        """There is none to enumerate."""
+        raise HeadstartError(
+            f"SingleIndex(dim={self.dim}): Gaussian inputs have no finite population; use Fixed(size=...) or Batch(...)"
+        )

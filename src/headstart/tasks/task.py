@@ -1,0 +1,58 @@
+"""What a task must offer. Joining the contract tests (tests/contracts) takes one row."""
+
+from dataclasses import dataclass
+from typing import ClassVar, Protocol, runtime_checkable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from headstart.core.metric import Metric
+from headstart.core.streams import Stream
+
+
+@dataclass(frozen=True)
+class Samples:
+    """Inputs float32[n, dim] with targets float32[n]."""
+
+    x: NDArray[np.float32]
+    y: NDArray[np.float32]
+
+    def __len__(self) -> int:
+        return len(self.y)
+
+
+@runtime_checkable
+class Task(Protocol):
+    """Where samples come from: a pure map from (seed, ids) to samples, so one id is one sample in every plan."""
+
+    semantics: ClassVar[int]
+    losses: ClassVar[tuple[str, ...]]
+    num_test: ClassVar[int]
+
+    @property
+    def dim(self) -> int:
+        """The number of input coordinates."""
+        ...
+
+    @property
+    def metrics(self) -> tuple[Metric, ...]:
+        """The metrics, the leading one first."""
+        ...
+
+    @property
+    def population_size(self) -> int | None:
+        """The number of points of the exact population, or None where it is infinite or too large to enumerate."""
+        ...
+
+    def sample(self, seed: int, ids: NDArray[np.int64], stream: Stream = Stream.DATA) -> Samples:
+        """The samples with these ids."""
+        ...
+
+    def population(self, seed: int, ids: NDArray[np.int64] | None = None) -> Samples:
+        """Every point of the population once, or those at `ids` of its enumeration."""
+        ...
+
+
+def held_out(task: Task, seed: int) -> Samples:
+    """The `task.num_test` fresh points that `seed` is evaluated on, drawn from the evaluation stream."""
+    return task.sample(seed, np.arange(task.num_test, dtype=np.int64), Stream.EVALUATION)
