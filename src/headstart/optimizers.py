@@ -17,7 +17,11 @@ class Optimizer(Protocol):
     """A frozen description that builds the torch optimizer."""
 
     semantics: ClassVar[int]
-    lr: float
+
+    @property
+    def lr(self) -> float:
+        """The learning rate of every role without one of its own."""
+        ...
 
     def rate(self, role: Role) -> float:
         """The learning rate of parameters with this role."""

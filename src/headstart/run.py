@@ -196,4 +196,6 @@ def decode(data: Any) -> Any:
             kind = getattr(kind, attribute)
         return kind(**{k: decode(v) for k, v in data.items() if k not in ("type", "semantics")})
     except (ImportError, AttributeError, TypeError) as error:
-        raise HeadstartError(f"stored part {data['type']!r} cannot be built here: {error}; is its module on the path?")
+        raise HeadstartError(
+            f"stored part {data['type']!r} cannot be built here: {error}; is its module on the path?"
+        ) from None

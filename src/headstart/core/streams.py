@@ -93,7 +93,7 @@ def permute(seed: int, stream: Stream, id: int, index: ArrayLike, size: int) -> 
     stream, and cycle walking back into the range (Black and Rogaway, "Ciphers with arbitrary finite domains", 2002).
     """
     index = np.asarray(index, dtype=np.int64)
-    if not 1 <= size < 2**62 or (index.size and not (0 <= index.min() and index.max() < size)):
+    if not 1 <= size < 2**62 or (index.size and not (index.min() >= 0 and index.max() < size)):
         raise HeadstartError(f"permute(size={size!r}): indices must lie in [0, size), 1 <= size < 2^62")
     half = np.uint64(max(2, ((size - 1).bit_length() + 1) // 2))
     mask = np.uint64((1 << int(half)) - 1)

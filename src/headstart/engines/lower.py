@@ -35,7 +35,5 @@ def lower(run: Run) -> Lowered:
         course=run.plan.course(run.batch, run.budget.steps),
         parameters=parameters,
         init_scales=tuple(prod((m.init_scale(p) for m in run.methods), start=1.0) for p in parameters),
-        rates=tuple(
-            prod((m.rate_scale(p) for m in run.methods), start=run.optimizer.rate(p.role)) for p in parameters
-        ),
+        rates=tuple(prod((m.rate_scale(p) for m in run.methods), start=run.optimizer.rate(p.role)) for p in parameters),
     )

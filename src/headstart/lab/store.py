@@ -148,8 +148,8 @@ class Store:
         arrays |= {name: Traces(tuple(traces)).stack(name) for name in grid.values}
         for name, array in arrays.items():
             data = np.ascontiguousarray(array).tobytes()
-            row = (chunk, name, array.dtype.str, zlib.crc32(data), data)
-            self._db.execute("INSERT INTO curves VALUES (?, ?, ?, ?, ?)", row)
+            curve = (chunk, name, array.dtype.str, zlib.crc32(data), data)
+            self._db.execute("INSERT INTO curves VALUES (?, ?, ?, ?, ?)", curve)
         for place, t in enumerate(traces):
             row = (cell, t.seed, chunk, place, len(t.steps), str(t.status), t.seconds)
             self._db.execute("INSERT INTO runs VALUES (?, ?, ?, ?, ?, ?, ?)", row)
@@ -260,7 +260,7 @@ class Store:
         assert session is not None
         return session
 
-    def add_seconds(self, session: int, seconds: float) -> None:
+    def set_seconds(self, session: int, seconds: float) -> None:
         """Set the wall time of a session so far."""
         with self._write():
             self._db.execute("UPDATE sessions SET seconds = ? WHERE id = ?", (seconds, session))
@@ -276,8 +276,8 @@ class Store:
         row = self._db.execute(query, (study,)).fetchone()
         return None if row is None else (row[0], row[1])
 
-    def add_arm(self, study: str, preset: str, knobs: str, arm: str, kind: str, cells: Iterable[str]) -> None:
-        """Say which cells serve an arm; claim cells replace those of an earlier choice."""
+    def set_arm(self, study: str, preset: str, knobs: str, arm: str, kind: str, cells: Iterable[str]) -> None:
+        """Say which cells serve an arm, in place of what was said before."""
         with self._write():
             key = (study, preset, knobs, arm, kind)
             self._db.execute("DELETE FROM arms WHERE (study, preset, knobs, arm, kind) = (?, ?, ?, ?, ?)", key)

@@ -26,7 +26,7 @@ class Hermite:
 
     def __call__(self, z: NDArray[np.float64]) -> NDArray[np.float64]:
         """He_k(z), elementwise."""
-        return hermite_e.hermeval(z, [0.0] * self.degree + [1.0])
+        return np.asarray(hermite_e.hermeval(z, [0.0] * self.degree + [1.0]), dtype=np.float64)
 
 
 @dataclass(frozen=True)

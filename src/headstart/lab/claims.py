@@ -1,0 +1,143 @@
+"""Claims: falsifiable sentences with an estimate, an interval and a verdict."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from headstart.core.errors import HeadstartError
+from headstart.measures import Estimate, bootstrap, time_to_target
+
+if TYPE_CHECKING:
+    from headstart.lab.study import Results
+
+
+class Verdict(StrEnum):
+    """What the interval says of the claim."""
+
+    HOLDS = "holds"
+    DOES_NOT_HOLD = "does not hold"
+    UNDECIDED = "undecided"
+
+
+class Rule(Protocol):
+    """What must be true of the whole interval for the claim to hold."""
+
+    def verdict(self, estimate: Estimate) -> Verdict:
+        """Holds when the whole interval is on the stated side, does not hold when wholly outside, else undecided."""
+        ...
+
+
+@dataclass(frozen=True)
+class Within:
+    """The quantity lies in [low, high], bounds declared beforehand. `below` and `above` are the half-open cases."""
+
+    low: float
+    high: float
+
+    def verdict(self, estimate: Estimate) -> Verdict:
+        """The verdict on an interval."""
+        if np.isnan([estimate.low, estimate.high]).any():
+            return Verdict.UNDECIDED
+        if self.low < estimate.low and estimate.high < self.high:
+            return Verdict.HOLDS
+        if estimate.high <= self.low or estimate.low >= self.high:
+            return Verdict.DOES_NOT_HOLD
+        return Verdict.UNDECIDED
+
+
+def below(bound: float) -> Within:
+    """The quantity is below `bound`."""
+    return Within(-float("inf"), bound)
+
+
+def above(bound: float) -> Within:
+    """The quantity is above `bound`."""
+    return Within(bound, float("inf"))
+
+
+@dataclass(frozen=True)
+class Claim:
+    """One sentence of a paper, what the paper says in its own words or numbers, and how we measure it."""
+
+    id: str
+    statement: str
+    paper: str
+    rule: Rule
+    estimate: Callable[["Results"], Estimate]
+
+
+@dataclass(frozen=True)
+class Checked:
+    """A claim with what came out."""
+
+    claim: Claim
+    estimate: Estimate
+    verdict: Verdict
+
+    def to_json(self) -> dict[str, Any]:
+        """id, statement, paper, estimate, low, high, verdict; an unbounded end is null."""
+        numbers = {"estimate": self.estimate.value, "low": self.estimate.low, "high": self.estimate.high}
+        return {
+            "id": self.claim.id,
+            "statement": self.claim.statement,
+            "paper": self.claim.paper,
+            **{name: float(f"{v:.6g}") if np.isfinite(v) else None for name, v in numbers.items()},
+            "verdict": str(self.verdict),
+        }
+
+
+def check_claim(claim: Claim, results: "Results") -> Checked:
+    """Compute a claim from stored traces."""
+    estimate = claim.estimate(results)
+    return Checked(claim, estimate, claim.rule.verdict(estimate))
+
+
+def _paired(results: "Results", *arms: str) -> list[NDArray[np.float64]]:
+    """The leading test metric of each arm, [seeds, records], on the same seeds in the same order."""
+    seeds = {results.traces[arm].seeds for arm in arms}
+    if len(seeds) != 1:
+        raise HeadstartError(f"arms {', '.join(arms)} were trained on different seeds and cannot be paired")
+    return [results.curves(arm) for arm in arms]
+
+
+def time_ratio(small: str, large: str, target: float, axis: str = "steps") -> Callable[["Results"], Estimate]:
+    """Time to `target` of arm `small` over that of arm `large`, on the seed-mean curves of the test metric.
+
+    `axis` is "steps" or "samples". An arm that misses the target within its budget is censored: its time is anywhere
+    from its budget to infinity, and the interval reaches as far as that allows. The bootstrap pairs arms by seed.
+    """
+
+    def estimate(results: "Results") -> Estimate:
+        better = results.metric(small).higher_is_better
+        curves = _paired(results, small, large)
+        axes = [np.asarray(getattr(results.traces[arm].grid(), axis), dtype=np.float64) for arm in (small, large)]
+
+        def bounds(rows: NDArray[np.int64]) -> tuple[float, float]:
+            # Within the first interval between records a time is not resolved, so it counts as that interval.
+            times = [
+                max(time_to_target(t, c[rows].mean(axis=0), target, better), t[1])
+                for t, c in zip(axes, curves, strict=True)
+            ]
+            least = [t if np.isfinite(t) else a[-1] for t, a in zip(times, axes, strict=True)]
+            return (least[0] / times[1] if np.isfinite(times[1]) else 0.0), times[0] / least[1]
+
+        low = bootstrap(lambda rows: bounds(rows)[0], curves[0].shape[0])
+        high = bootstrap(lambda rows: bounds(rows)[1], curves[0].shape[0])
+        value = high.value if np.isfinite(high.value) else low.value
+        return Estimate(value, low.low, high.high)
+
+    return estimate
+
+
+def final_ratio(small: str, large: str) -> Callable[["Results"], Estimate]:
+    """The seed-mean of the last test metric of arm `small` over that of arm `large`."""
+
+    def estimate(results: "Results") -> Estimate:
+        a, b = (curves[:, -1] for curves in _paired(results, small, large))
+        return bootstrap(lambda rows: float(a[rows].mean() / b[rows].mean()), len(a))
+
+    return estimate

@@ -1,0 +1,56 @@
+"""What a study would cost, before anything runs."""
+
+from typing import Any
+
+from headstart.engines import choose
+from headstart.lab.store import Store
+from headstart.lab.study import Study
+from headstart.lab.sweep import Search, selection_seeds
+
+
+def explain_study(study: Study, knobs: Any, store: Store) -> list[dict[str, Any]]:
+    """A row an arm: engine, reasons against faster ones, runs in all and missing, seconds and megabytes of one run.
+
+    A grid of learning rates may still be extended, so the numbers are those of the grid as it begins.
+    """
+    rows = []
+    for arm in study.arms(knobs):
+        choice = choose(arm.run)
+        cells = Search(arm.run, arm.sweep).needed()
+        seeds = list(selection_seeds(knobs.num_selection_seeds))
+        missing = sum(seed not in store.seeds(cell.cell) for cell in cells for seed in seeds)
+        rows.append(
+            {
+                "arm": arm.name,
+                "engine": choice.engine.name,
+                "reasons": dict(choice.reasons),
+                "runs": len(cells) * len(seeds) + knobs.num_seeds,
+                "missing": missing + knobs.num_seeds if missing else None,
+                "seconds_a_run": round(choice.engine.seconds(arm.run), 2),
+                "megabytes_a_run": round(choice.engine.memory(arm.run) / 2**20, 1),
+            }
+        )
+    return rows
+
+
+def print_explanation(rows: list[dict[str, Any]], jobs: int, console: Any) -> None:
+    """The rows as a table, with the time in all."""
+    from rich import box
+    from rich.table import Table
+
+    table = Table(box=box.ROUNDED)
+    for column in ("arm", "engine", "runs", "seconds a run", "MB a run", "why not faster"):
+        table.add_column(column)
+    for row in rows:
+        reasons = "; ".join(f"{name}: {why}" for name, why in row["reasons"].items()) or "it is the fastest"
+        table.add_row(
+            row["arm"],
+            row["engine"],
+            str(row["runs"]),
+            f"{row['seconds_a_run']:g}",
+            f"{row['megabytes_a_run']:g}",
+            reasons,
+        )
+    console.print(table)
+    total = sum(row["runs"] * row["seconds_a_run"] for row in rows)
+    console.print(f"about {total / jobs / 60:.1f} minutes with {jobs} processes from an empty store")

@@ -1,0 +1,124 @@
+"""Results for people: the claims table, the pages of docs/results, the table in the README. Never typed by hand."""
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from headstart.core.errors import HeadstartError
+from headstart.lab.figures import save_figure
+from headstart.lab.study import Results, Study
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+BEGIN, END = "<!-- results: begin (headstart report writes this table) -->", "<!-- results: end -->"
+_COLOURS = {"holds": "green", "does not hold": "red", "undecided": "yellow"}
+
+
+def interval(claim: Mapping[str, Any]) -> str:
+    """The estimate with its interval; an end that the runs do not bound is an infinity sign."""
+
+    def number(value: float | None) -> str:
+        return "∞" if value is None else f"{value:.3g}"
+
+    return f"{number(claim['estimate'])} [{number(claim['low'])}, {number(claim['high'])}]"
+
+
+def claims_table(report: Mapping[str, Any]) -> "Table":
+    """The claims of a report as a rich table."""
+    from rich import box
+    from rich.table import Table
+
+    table = Table(
+        title=f"{report['study']} · {report['preset']} · {report['seeds']} seeds", box=box.ROUNDED, show_lines=True
+    )
+    for name, ratio in (("claim", 5), ("ours [95% interval]", 3), ("paper", 4), ("verdict", 2)):
+        table.add_column(name, ratio=ratio, overflow="fold")
+    for claim in report["claims"]:
+        verdict = claim["verdict"]
+        table.add_row(claim["statement"], interval(claim), claim["paper"], f"[{_COLOURS[verdict]}]{verdict}[/]")
+    return table
+
+
+def write_report(study: Study, results: Results, report: Mapping[str, Any], root: Path) -> list[Path]:
+    """Write <root>/<study>.png, .md and .json; returns the three paths."""
+    base = root / study.name
+    picture = save_figure(study.figure(results), base.with_suffix(".png"))
+    page, data = base.with_suffix(".md"), base.with_suffix(".json")
+    _write(data, json.dumps(report, indent=1, ensure_ascii=False) + "\n")
+    _write(page, _page(study, report, picture.name))
+    return [picture, page, data]
+
+
+def _page(study: Study, report: Mapping[str, Any], picture: str) -> str:
+    rates = "\n".join(
+        f"| {name} | {tuned['rate']:g} | {min(tuned['rates']):g} to {max(tuned['rates']):g} ({len(tuned['rates'])}) |"
+        for name, tuned in report["learning_rates"].items()
+    )
+    claims = "\n".join(
+        f"| {c['statement']} | {interval(c)} | {c['paper']} | **{c['verdict']}** |" for c in report["claims"]
+    )
+    command = f"headstart run {study.name} --preset {report['preset']}"
+    return (
+        f"# {study.title}\n\n{report['paper']}, {report['figures']}. `{command}`, {report['seeds']} seeds, "
+        f"{report['minutes']:.1f} minutes on {report['machine']}, commit {report['commit']}.\n\n"
+        f"![{study.title}]({picture})\n\n"
+        f"| claim | ours [95% interval] | paper | verdict |\n|---|---|---|---|\n{claims}\n\n"
+        "Learning rates, chosen on other seeds by the area under the mean test curve:\n\n"
+        f"| arm | rate | tried |\n|---|---|---|\n{rates}\n\n"
+        f"```text\n{study.doc.strip()}\n```\n"
+    )
+
+
+def results_table(root: Path) -> str:
+    """The table of every claim in <root>/**/*.json, for the README."""
+    rows = ["| claim | study | paper | ours [95% interval] | verdict |", "|---|---|---|---|---|"]
+    for path in sorted(root.glob("*/*.json")):
+        report = json.loads(path.read_text())
+        link = f"[{report['study']}]({root.name if root.is_absolute() else root}/{report['study']}.md)"
+        where = f"{link}, {report['preset']}, {report['minutes']:.1f} min"
+        for c in report["claims"]:
+            rows.append(f"| {c['statement']} | {where} | {c['paper']} | {interval(c)} | **{c['verdict']}** |")
+    return "\n".join(rows)
+
+
+def update_readme(readme: Path, root: Path) -> bool:
+    """Put the table between the README's two marks; False if it has none."""
+    text = readme.read_text() if readme.exists() else ""
+    if BEGIN not in text or END not in text:
+        return False
+    before, rest = text.split(BEGIN, 1)
+    after = rest.split(END, 1)[1]
+    _write(readme, f"{before}{BEGIN}\n{results_table(root)}\n{END}{after}")
+    return True
+
+
+def scoreboard(reports: Sequence[Mapping[str, Any]]) -> "Table":
+    """One row a claim over all stored studies."""
+    from rich import box
+    from rich.table import Table
+
+    table = Table(box=box.ROUNDED)
+    for name in ("study", "claim", "ours [95% interval]", "paper", "verdict"):
+        table.add_column(name, overflow="fold")
+    for report in reports:
+        for c in report["claims"]:
+            table.add_row(
+                f"{report['study']} ({report['preset']})",
+                c["id"],
+                interval(c),
+                c["paper"],
+                f"[{_COLOURS[c['verdict']]}]{c['verdict']}[/]",
+            )
+    return table
+
+
+def _write(path: Path, text: str) -> None:
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        temporary = path.with_name(f".{path.name}.tmp")
+        temporary.write_text(text)
+        temporary.replace(path)
+    except OSError as error:
+        raise HeadstartError(f"{path} cannot be written: {error}; name another folder with --out") from None

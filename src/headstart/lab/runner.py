@@ -1,0 +1,160 @@
+"""Makes sure that runs are in the store: orders the graph of starts, trains what is missing, keeps what is finished."""
+
+from collections import deque
+from collections.abc import Iterable
+from concurrent.futures import FIRST_COMPLETED, Future, wait
+from concurrent.futures.process import BrokenProcessPool
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from headstart.core.errors import HeadstartError
+from headstart.core.trace import Status, Trace
+from headstart.engines import Interrupted, Job, Outcome, choose
+from headstart.lab.progress import Progress, Silent
+from headstart.lab.store import Store, moment
+from headstart.lab.workers import Workers
+from headstart.run import At, From, Run
+
+Key = tuple[str, int]
+
+
+@dataclass
+class _Work:
+    """What is to be done: the runs, the moments whose weights others start from, and who waits for whom."""
+
+    todo: dict[Key, Run] = field(default_factory=dict)
+    keep: dict[Key, tuple[At, ...]] = field(default_factory=dict)
+    waiting: dict[Key, list[Run]] = field(default_factory=dict)
+    ready: deque[Run] = field(default_factory=deque)
+
+
+def _key(run: Run) -> Key:
+    return run.cell, run.seed
+
+
+def _plan(runs: Iterable[Run], store: Store) -> _Work:
+    """Everything that is missing, sources included; a source runs again if weights it should have kept are missing."""
+    wanted: dict[Key, Run] = {}
+    keep: dict[Key, dict[At, None]] = {}
+    stack = list(runs)
+    stored: dict[str, set[int]] = {}
+
+    def missing(run: Run) -> bool:
+        if run.cell not in stored:
+            stored[run.cell] = store.seeds(run.cell)
+        return run.seed not in stored[run.cell]
+
+    while stack:
+        run = stack.pop()
+        if _key(run) in wanted or not missing(run):
+            continue
+        wanted[_key(run)] = run
+        if isinstance(run.start, From) and run.source is not None and run.start.at is not None:
+            keep.setdefault(_key(run.source), {})[run.start.at] = None
+            if {moment(at) for at in keep[_key(run.source)]} <= store.moments(run.source):
+                continue
+            if missing(run.source):
+                stack.append(run.source)
+            else:
+                wanted[_key(run.source)] = run.source
+    work = _Work(todo=wanted, keep={key: tuple(ats) for key, ats in keep.items()})
+    for key, run in reversed(wanted.items()):
+        if run.source is not None and _key(run.source) in wanted:
+            work.waiting.setdefault(_key(run.source), []).append(wanted[key])
+        else:
+            work.ready.append(run)
+    return work
+
+
+def _job(run: Run, work: _Work, store: Store) -> Job | None:
+    """The job of a run whose source, if any, is stored; None if the source never reached the moment."""
+    start = None
+    if isinstance(run.start, From):
+        assert run.source is not None
+        assert run.start.at is not None
+        weights = store.weights(run.source, run.start.at)
+        if weights is None:
+            return None
+        start = run.start.via(weights, run.fresh_weights())
+    return Job(run, start, work.keep.get(_key(run), ()), store.checkpoint_path(run))
+
+
+def _save(outcome: Outcome, work: _Work, store: Store) -> None:
+    """Store a finished run and let those that waited for it begin."""
+    run = outcome.run
+    weights = {at: outcome.weights.get(at) for at in work.keep.get(_key(run), ())}
+    store.add(run, [outcome.trace], choose(run).engine.name, weights)
+    store.checkpoint_path(run).unlink(missing_ok=True)
+    work.ready.extend(work.waiting.pop(_key(run), ()))
+
+
+def _unreached(run: Run) -> Outcome:
+    """What is stored of a run that could not start."""
+    none = np.empty(0, dtype=np.int64)
+    return Outcome(run, Trace(run.cell, run.seed, none, none, np.empty(0), {}, Status.UNREACHED))
+
+
+def execute(
+    runs: Iterable[Run],
+    store: Store,
+    pool: Workers,
+    device: str = "cpu",
+    progress: Progress | None = None,
+    title: str = "training",
+) -> int:
+    """Train every run that is not stored yet. Returns how many were trained.
+
+    Finished runs are stored as they come, runs under way keep checkpoints, so after Ctrl-C, a kill or a crash the same
+    call goes on from there and ends with the same numbers.
+    """
+    progress = progress or Silent()
+    work = _plan(runs, store)
+    if not work.todo:
+        return 0
+    num, base = len(work.todo), pool.done()
+    progress.begin(title, sum(choose(run).engine.seconds(run) for run in work.todo.values()))
+    under_way: set[Future[list[Outcome]]] = set()
+    finished = 0
+    try:
+        while work.ready or under_way:
+            # Twice as many as there are slots, so that no worker waits for the coordinator.
+            while work.ready and len(under_way) < 2 * pool.slots:
+                run = work.ready.popleft()
+                job = _job(run, work, store)
+                if job is None:
+                    _save(_unreached(run), work, store)
+                    finished += 1
+                else:
+                    under_way.add(pool.submit([job], device))
+            done, under_way = wait(under_way, timeout=0.2, return_when=FIRST_COMPLETED)
+            for future in done:
+                for outcome in future.result():
+                    _save(outcome, work, store)
+                    finished += 1
+            progress.update(pool.done() - base, f"{finished}/{num} runs")
+    except BrokenProcessPool:
+        raise HeadstartError(
+            "a worker process died, perhaps for want of memory; what was finished is stored: "
+            "run the same command again, with --jobs 1 if it happens again"
+        ) from None
+    except BaseException:
+        pool.stop()
+        _drain(under_way, work, store)
+        raise
+    return finished
+
+
+def _drain(under_way: set["Future[list[Outcome]]"], work: _Work, store: Store) -> None:
+    """After a stop: store what finishes, and wait until the others have written their checkpoints."""
+    for future in under_way:
+        future.cancel()
+    for future in wait(under_way, timeout=60).done:
+        if future.cancelled():
+            continue
+        try:
+            outcomes = future.result()
+        except (Interrupted, Exception):  # the error that stopped us is already on its way
+            continue
+        for outcome in outcomes:
+            _save(outcome, work, store)

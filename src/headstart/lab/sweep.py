@@ -1,0 +1,118 @@
+"""Learning-rate sweeps: one rate per arm, chosen by a stated rule on seeds that no claim uses."""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from headstart.core.errors import HeadstartError, check_positive
+from headstart.core.metric import Metric
+from headstart.core.trace import Traces
+from headstart.measures import area_under
+from headstart.run import Run
+
+FIRST_SELECTION_SEED = 1_000_000
+_MOST_EXTENSIONS = 30
+
+
+@dataclass(frozen=True)
+class Sweep:
+    """Learning rates from `lowest` to `highest`, each at most `ratio` times the one below.
+
+    The best rate is the one with the best area under the seed-mean test curve. It must have neighbours on both sides;
+    a grid whose best rate is at an end is extended there, so the two bounds only say where the search begins.
+    """
+
+    lowest: float
+    highest: float
+    ratio: float = 1.2
+
+    def __post_init__(self) -> None:
+        check_positive("Sweep", "lowest", self.lowest)
+        if not self.lowest <= self.highest:
+            raise HeadstartError(f"Sweep(lowest={self.lowest}, highest={self.highest}): lowest is at most highest")
+        if not 1 < self.ratio <= 1.2:
+            raise HeadstartError(f"Sweep(ratio={self.ratio}): learning rates are swept at ratios in (1, 1.2]")
+
+    def rate(self, index: int) -> float:
+        """The rate number `index`, which may be negative; four digits, so that equal rates are the same cell."""
+        return float(f"{self.lowest * self.ratio**index:.4g}")
+
+    def indices(self) -> range:
+        """The indices of the grid before any extension: the last rate is at least `highest`."""
+        return range(int(np.ceil(np.log(self.highest / self.lowest) / np.log(self.ratio) - 1e-9)) + 1)
+
+
+@dataclass(frozen=True)
+class Tuned:
+    """The outcome of a sweep: the chosen rate, and every rate tried with its area."""
+
+    rate: float
+    rates: tuple[float, ...]
+    areas: tuple[float, ...]
+
+    def to_json(self) -> dict[str, Any]:
+        """rate, rates, areas."""
+        return {"rate": self.rate, "rates": list(self.rates), "areas": [float(f"{a:.6g}") for a in self.areas]}
+
+
+def with_rate(run: Run, rate: float) -> Run:
+    """The run with another learning rate."""
+    optimizer: Any = run.optimizer
+    return replace(run, optimizer=replace(optimizer, lr=rate))
+
+
+def mean_area(traces: Traces, metric: Metric) -> float:
+    """The area under the seed-mean test curve; runs that diverged are at chance from then on."""
+    return area_under(traces.grid().steps, traces.stack(f"test_{metric.name}", metric.chance).mean(axis=0))
+
+
+class Search:
+    """The sweep of one arm under way: says which cells it needs next, until the best rate is inside the grid."""
+
+    def __init__(self, run: Run, sweep: Sweep) -> None:
+        self.run, self.sweep = run, sweep
+        self.metric = run.task.metrics[0]
+        self.low, self.high = sweep.indices()[0], sweep.indices()[-1]
+        self.areas: dict[int, float] = {}
+
+    def needed(self) -> list[Run]:
+        """The cells whose area is not known yet."""
+        return [self._cell(i) for i in range(self.low, self.high + 1) if i not in self.areas]
+
+    def learn(self, traces_of: Callable[[Run], Traces]) -> bool:
+        """Take in the needed cells' traces; extend the grid if the best is at an end. True when settled."""
+        for i in range(self.low, self.high + 1):
+            if i not in self.areas:
+                self.areas[i] = mean_area(traces_of(self._cell(i)), self.metric)
+        best = self._best()
+        if len(self.areas) > len(self.sweep.indices()) + _MOST_EXTENSIONS:
+            raise HeadstartError(
+                f"the learning-rate sweep of {self.sweep} was extended {_MOST_EXTENSIONS} times and its best rate "
+                f"{self.sweep.rate(best)} is still at the end of the grid; start it elsewhere"
+            )
+        # Both ends are opened when they are best, one neighbour at a time.
+        if best == self.low:
+            self.low -= 1
+        if best == self.high:
+            self.high += 1
+        return not self.needed()
+
+    def _best(self) -> int:
+        sign = 1 if self.metric.higher_is_better else -1
+        return max(self.areas, key=lambda i: (sign * self.areas[i], -i))
+
+    def tuned(self) -> Tuned:
+        """The outcome."""
+        indices = sorted(self.areas)
+        rates = tuple(self.sweep.rate(i) for i in indices)
+        return Tuned(self.sweep.rate(self._best()), rates, tuple(self.areas[i] for i in indices))
+
+    def _cell(self, index: int) -> Run:
+        return with_rate(self.run, self.sweep.rate(index))
+
+
+def selection_seeds(num: int) -> Iterable[int]:
+    """Seeds for choosing learning rates, disjoint from those of claims (0, 1, 2, ...)."""
+    return range(FIRST_SELECTION_SEED, FIRST_SELECTION_SEED + num)

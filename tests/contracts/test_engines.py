@@ -1,0 +1,467 @@
+"""What every engine must do. A new engine joins by adding one row to ENGINES.
+
+The naive trainings below are written again from the definitions, in float64, and share no code with the engines.
+"""
+
+from dataclasses import replace
+from itertools import product
+
+import numpy as np
+import pytest
+import torch
+
+from headstart.core.errors import HeadstartError
+from headstart.core.roles import Role
+from headstart.core.streams import Stream, integers
+from headstart.core.trace import Status
+from headstart.core.units import Batch, Budget, FullBatch, flops_per_sample
+from headstart.engines import Interrupted, Job, choose, engines, loop
+from headstart.losses import MSE, Correlation, Hinge, Logistic
+from headstart.methods import LayerScale
+from headstart.models import MLP
+from headstart.models.mlp import Activation
+from headstart.optimizers import SGD, AdamW
+from headstart.plans import Fixed, Online, Phase, Phases
+from headstart.run import Reaches, Run, Step
+from headstart.tasks import Hermite, Parity, SingleIndex
+
+ENGINES = [pytest.param(loop.Loop(), id="loop")]
+every_engine = pytest.mark.parametrize("engine", ENGINES)
+
+PARITY = Run(
+    Parity(8, 2), MLP(16), Online(), MSE(), SGD(0.1), batch=Batch(8), budget=Budget(steps=40, record_every=10), seed=3
+)
+INDEX = replace(PARITY, task=SingleIndex(6, Hermite(2)), optimizer=SGD(0.01), seed=5)
+ADAM = replace(PARITY, model=MLP(12, depth=4, activation=Activation.GELU), optimizer=AdamW(0.01), plan=Fixed(50))
+PHASES = replace(
+    PARITY, plan=Phases((Phase(size=16, steps=15), Phase(size=32, epochs=2.5), Phase()), replacement=False), seed=7
+)
+GD = replace(PARITY, plan=Fixed(100), batch=FullBatch(), loss=Logistic())
+DIVERGING = replace(PARITY, optimizer=SGD(1e6))
+RUNS = {"parity": PARITY, "index": INDEX, "adam": ADAM, "phases": PHASES, "gd": GD}
+every_run = pytest.mark.parametrize("run", RUNS.values(), ids=RUNS)
+
+
+def train(engine, *jobs, **options):
+    """The outcomes of jobs or runs, or a skip where the engine says that it lacks something."""
+    jobs = [job if isinstance(job, Job) else Job(job) for job in jobs]
+    for job in jobs:
+        if lacking := engine.supports(job.run):
+            pytest.skip(f"{engine.name}: {lacking}")
+    return list(engine.train(jobs, **options))
+
+
+def final_weights(engine, run, **options):
+    end = Step(run.budget.steps)
+    (outcome,) = train(engine, Job(run, keep=(end,)), **options)
+    return outcome.weights[end]
+
+
+def assert_same_trace(one, two):
+    assert (one.cell, one.seed, one.status) == (two.cell, two.seed, two.status)
+    assert one.values.keys() == two.values.keys()
+    for name in ("steps", "samples", "flops"):
+        assert np.array_equal(getattr(one, name), getattr(two, name))
+    for name, curve in one.values.items():
+        assert np.array_equal(curve, two.values[name]), name
+
+
+def assert_same_weights(one, two, **tolerance):
+    assert one.keys() == two.keys()
+    for name, value in one.items():
+        if tolerance:
+            np.testing.assert_allclose(value, two[name], err_msg=name, **tolerance)
+        else:
+            assert np.array_equal(value, two[name]), name
+
+
+# --- the naive trainings ------------------------------------------------------------------------------------------
+
+
+def naive_batch(run, step):
+    """The batch of a step, from the definitions of Online, Fixed and FullBatch."""
+    if isinstance(run.batch, FullBatch):
+        ids = np.arange(run.plan.size)
+    elif isinstance(run.plan, Online):
+        ids = step * run.batch.size + np.arange(run.batch.size)
+    else:
+        ids = integers(run.seed, Stream.ORDER, [step], run.batch.size, run.plan.size)[0]
+    data = run.task.sample(run.seed, ids)
+    return data.x.astype(np.float64), data.y.astype(np.float64)
+
+
+SLOPES = {
+    "mse": lambda f, y: 2 * (f - y),
+    "hinge": lambda f, y: np.where(y * f < 1, -y, 0.0),
+    "logistic": lambda f, y: -y / (1 + np.exp(y * f)),
+    "correlation": lambda f, y: -y,
+}
+
+
+def naive_descent(run, batch=naive_batch):
+    """Gradient descent on a two-layer ReLU network with biases, the gradients written out by hand."""
+    start = {k: v.astype(np.float64) for k, v in run.model.initial_weights(run.task.dim, run.seed).items()}
+    w, b, a, c = (start[f"layers.{i}.{kind}"] for i in (0, 1) for kind in ("weight", "bias"))
+    for step in range(run.budget.steps):
+        x, y = batch(run, step)
+        z = x @ w.T + b
+        h = np.maximum(z, 0)
+        slope = SLOPES[run.loss.name]((h @ a.T + c)[:, 0], y) / len(y)
+        back = slope[:, None] * a * (z > 0)
+        lr = run.optimizer.lr
+        a, c = a - lr * slope @ h, c - lr * slope.sum()
+        w, b = w - lr * back.T @ x, b - lr * back.sum(axis=0)
+    return {"layers.0.weight": w, "layers.0.bias": b, "layers.1.weight": a, "layers.1.bias": c}
+
+
+def naive_adam(run):
+    """torch.optim.AdamW on an MLP written with plain tensors."""
+    weights = {
+        name: torch.tensor(value, dtype=torch.float64, requires_grad=True)
+        for name, value in run.model.initial_weights(run.task.dim, run.seed).items()
+    }
+    o = run.optimizer
+    adam = torch.optim.AdamW(
+        weights.values(), lr=o.lr, betas=(o.beta1, o.beta2), eps=o.eps, weight_decay=o.weight_decay
+    )
+    for step in range(run.budget.steps):
+        h, y = (torch.from_numpy(a) for a in naive_batch(run, step))
+        for layer in range(run.model.depth):
+            h = h @ weights[f"layers.{layer}.weight"].T + weights[f"layers.{layer}.bias"]
+            h = torch.nn.functional.gelu(h) if layer < run.model.depth - 1 else h
+        adam.zero_grad()
+        ((h[:, 0] - y) ** 2).mean().backward()
+        adam.step()
+    return {name: value.detach().numpy() for name, value in weights.items()}
+
+
+@every_engine
+@pytest.mark.parametrize("loss", [MSE(), Hinge(), Logistic(), Correlation()], ids=lambda loss: loss.name)
+@pytest.mark.parametrize(
+    ("plan", "batch"),
+    [(Online(), Batch(8)), (Fixed(30), Batch(8)), (Fixed(100), FullBatch())],
+    ids=["online", "sgd", "gd"],
+)
+def test_descent_agrees_with_a_naive_one(engine, loss, plan, batch):
+    run = replace(PARITY, loss=loss, plan=plan, batch=batch, budget=Budget(12))
+    assert_same_weights(final_weights(engine, run), naive_descent(run), rtol=1e-4, atol=1e-6)
+
+
+@every_engine
+def test_descent_on_gaussian_inputs_agrees_with_a_naive_one(engine):
+    run = replace(INDEX, budget=Budget(12))
+    assert_same_weights(final_weights(engine, run), naive_descent(run), rtol=1e-4, atol=1e-6)
+
+
+@every_engine
+def test_adamw_agrees_with_that_of_torch(engine):
+    run = replace(ADAM, optimizer=AdamW(0.01, 0.8, 0.95, 1e-6, 0.1), budget=Budget(12))
+    assert_same_weights(final_weights(engine, run), naive_adam(run), rtol=1e-3, atol=1e-5)
+
+
+@every_engine
+def test_the_exact_population_is_gradient_descent_on_every_point(engine):
+    run = replace(PARITY, batch=FullBatch(), budget=Budget(10))
+    points = np.array(list(product([-1.0, 1.0], repeat=8)))
+    naive = naive_descent(run, lambda run, step: (points, points[:, 0] * points[:, 1]))
+    assert_same_weights(final_weights(engine, run), naive, rtol=1e-4, atol=1e-6)
+
+
+@every_engine
+def test_the_records_are_those_of_the_naive_weights(engine):
+    (outcome,) = train(engine, replace(PARITY, plan=Fixed(30), budget=Budget(12)))
+    naive, run = naive_descent(outcome.run), outcome.run
+
+    def predict(x):
+        h = np.maximum(x @ naive["layers.0.weight"].T + naive["layers.0.bias"], 0)
+        return (h @ naive["layers.1.weight"].T + naive["layers.1.bias"])[:, 0]
+
+    test = run.task.sample(run.seed, np.arange(4096), Stream.EVALUATION)
+    next_x, next_y = naive_batch(run, 12)
+    last = {name: curve[-1] for name, curve in outcome.trace.values.items()}
+    expected = {
+        "test_loss": np.mean((predict(test.x) - test.y) ** 2),
+        "test_accuracy": np.mean(predict(test.x) * test.y > 0),
+        "train_loss": np.mean((predict(next_x) - next_y) ** 2),
+        "train_accuracy": np.mean(predict(next_x) * next_y > 0),
+        "norm_input": np.linalg.norm(naive["layers.0.weight"]),
+        "norm_readout": np.linalg.norm(naive["layers.1.weight"]),
+        "norm_bias": np.hypot(np.linalg.norm(naive["layers.0.bias"]), np.linalg.norm(naive["layers.1.bias"])),
+    }
+    assert last.keys() == expected.keys()
+    for name, value in expected.items():
+        np.testing.assert_allclose(last[name], value, rtol=1e-3, err_msg=name)
+
+
+# --- determinism and grouping -------------------------------------------------------------------------------------
+
+
+@every_engine
+@every_run
+def test_training_twice_gives_the_same_trace(engine, run):
+    (one,), (two,) = train(engine, run), train(engine, run)
+    assert_same_trace(one.trace, two.trace)
+    assert one.trace.status is Status.FINISHED
+    assert (one.trace.cell, one.trace.seed) == (run.cell, run.seed)
+
+
+@every_engine
+def test_a_run_does_not_depend_on_its_neighbours_or_their_order(engine):
+    runs = [*RUNS.values(), PARITY.at(0), PARITY.at(1), ADAM.at(9)]
+    alone = [train(engine, run)[0] for run in runs]
+    together = train(engine, *runs)
+    reverse = train(engine, *reversed(runs))[::-1]
+    assert [outcome.run for outcome in together] == runs
+    for one, two, three in zip(alone, together, reverse, strict=True):
+        assert_same_trace(one.trace, two.trace)
+        assert_same_trace(one.trace, three.trace)
+
+
+@every_engine
+def test_seeds_give_different_runs(engine):
+    one, two = train(engine, PARITY.at(0), PARITY.at(1))
+    assert one.trace.cell == two.trace.cell
+    assert not np.array_equal(one.trace["test_loss"], two.trace["test_loss"])
+
+
+@every_engine
+def test_training_leaves_the_global_generators_and_the_threads_alone(engine):
+    before, threads, numpy_before = torch.get_rng_state(), torch.get_num_threads(), np.random.get_state()[1].copy()  # noqa: NPY002
+    train(engine, PARITY)
+    assert torch.equal(torch.get_rng_state(), before)
+    assert torch.get_num_threads() == threads
+    assert np.array_equal(np.random.get_state()[1], numpy_before)  # noqa: NPY002
+
+
+# --- what is recorded ---------------------------------------------------------------------------------------------
+
+
+@every_engine
+@pytest.mark.parametrize(("steps", "every", "recorded"), [(10, 5, [0, 5, 10]), (10, 4, [0, 4, 8, 10]), (3, 20, [0, 3])])
+def test_the_start_every_interval_and_the_end_are_recorded(engine, steps, every, recorded):
+    (outcome,) = train(engine, replace(PARITY, budget=Budget(steps, every)))
+    assert outcome.trace.steps.tolist() == recorded
+    assert all(len(curve) == len(recorded) for curve in outcome.trace.values.values())
+
+
+@every_engine
+@pytest.mark.parametrize("every", [1, 2, 7])
+def test_how_often_a_run_records_does_not_change_it(engine, every):
+    budget = Budget(14, 14)
+    (one,), (two,) = (
+        train(engine, replace(PHASES, plan=Phases((Phase(size=16, steps=5), Phase())), budget=b))
+        for b in (budget, replace(budget, record_every=every))
+    )
+    assert one.trace["test_loss"][-1] == two.trace["test_loss"][-1]
+
+
+@every_engine
+def test_compute_is_the_samples_in_all_gradients_with_repeats(engine):
+    budget = Budget(8, 2)
+    switching = Phases((Phase(size=10, steps=3), Phase(size=30, steps=2), Phase()))
+    mini, whole, exact, phases, mini_phases = (
+        outcome.trace
+        for outcome in train(
+            engine,
+            replace(PARITY, budget=budget),
+            replace(GD, budget=budget),
+            replace(PARITY, batch=FullBatch(), budget=budget),
+            replace(GD, plan=switching, budget=budget),
+            replace(PARITY, plan=switching, budget=budget),
+        )
+    )
+    assert mini.samples.tolist() == mini_phases.samples.tolist() == [0, 16, 32, 48, 64]
+    assert whole.samples.tolist() == [0, 200, 400, 600, 800]
+    assert exact.samples.tolist() == [0, 512, 1024, 1536, 2048]
+    assert phases.samples.tolist() == [0, 20, 60, 90 + 256, 90 + 3 * 256]
+    assert mini.flops.tolist() == [n * flops_per_sample(MLP(16).parameters(8)) for n in mini.samples]
+
+
+@every_engine
+def test_weights_are_kept_at_the_moments_asked_for(engine):
+    moments = (Step(0), Step(7), Step(40), Reaches("test_loss", 1e9), Reaches("test_loss", -1.0))
+    (kept,) = train(engine, Job(PARITY, keep=moments))
+    assert set(kept.weights) == set(moments[:4])
+    assert_same_weights(kept.weights[Step(0)], PARITY.fresh_weights())
+    assert_same_weights(kept.weights[moments[3]], PARITY.fresh_weights())
+    assert_same_weights(kept.weights[Step(7)], final_weights(engine, replace(PARITY, budget=Budget(7))))
+    assert_same_trace(kept.trace, train(engine, PARITY)[0].trace)
+
+
+@every_engine
+def test_a_metric_is_reached_at_the_first_record_at_or_past_it(engine):
+    (outcome,) = train(engine, GD)
+    steps, losses = outcome.trace.steps, outcome.trace["train_loss"]
+    target = float(losses[2])
+    first = int(steps[np.flatnonzero(losses <= target)[0]])
+    at = Reaches("train_loss", target)
+    (kept,) = train(engine, Job(GD, keep=(at, Step(first))))
+    assert_same_weights(kept.weights[at], kept.weights[Step(first)])
+
+
+@every_engine
+def test_the_watch_hears_of_every_record_of_every_job(engine):
+    heard = []
+    train(engine, PARITY, PHASES, watch=lambda index, step: heard.append((index, step)) or False)
+    assert sorted(heard) == [(index, step) for index in (0, 1) for step in (0, 10, 20, 30, 40)]
+
+
+@every_engine
+def test_a_job_starts_from_the_weights_it_is_given(engine):
+    half = replace(GD, budget=Budget(20, 10))
+    (outcome,) = train(engine, Job(half, start=final_weights(engine, half), keep=(Step(20),)))
+    assert_same_weights(outcome.weights[Step(20)], final_weights(engine, GD))
+
+
+# --- interruption -------------------------------------------------------------------------------------------------
+
+
+@every_engine
+@pytest.mark.parametrize("run", [PARITY, ADAM, PHASES, GD], ids=["sgd", "adamw", "phases", "gd"])
+@pytest.mark.parametrize("at", [0, 10, 20, 30])
+def test_an_interrupted_run_goes_on_as_if_nothing_had_happened(engine, run, at, tmp_path):
+    moments = (Step(5), Step(33), Step(40), Reaches("test_loss", 1e9))
+    (whole,) = train(engine, Job(run, keep=moments))
+    job = Job(run, keep=moments, checkpoint=tmp_path / "deep" / "run.ckpt")
+    with pytest.raises(Interrupted):
+        train(engine, job, watch=lambda index, step: step == at)
+    assert job.checkpoint.exists()
+    heard = []
+    (resumed,) = train(engine, job, watch=lambda index, step: heard.append(step) or False)
+    assert heard == [step for step in (0, 10, 20, 30, 40) if step > at]
+    assert_same_trace(resumed.trace, whole.trace)
+    assert resumed.weights.keys() == whole.weights.keys()
+    for moment in whole.weights:
+        assert_same_weights(resumed.weights[moment], whole.weights[moment])
+
+
+@every_engine
+def test_a_run_can_be_interrupted_at_every_record(engine, tmp_path):
+    job = Job(PHASES, checkpoint=tmp_path / "run.ckpt")
+    for _ in range(4):
+        with pytest.raises(Interrupted):
+            train(engine, job, watch=lambda index, step: True)
+    (resumed,) = train(engine, job, watch=lambda index, step: True)
+    assert_same_trace(resumed.trace, train(engine, PHASES)[0].trace)
+
+
+@every_engine
+def test_an_interruption_leaves_no_other_file_behind(engine, tmp_path):
+    with pytest.raises(Interrupted):
+        train(engine, Job(PARITY, checkpoint=tmp_path / "run.ckpt"), watch=lambda index, step: True)
+    assert [path.name for path in tmp_path.iterdir()] == ["run.ckpt"]
+
+
+@every_engine
+def test_a_damaged_checkpoint_is_not_used(engine, tmp_path):
+    job = Job(PARITY, checkpoint=tmp_path / "run.ckpt")
+    with pytest.raises(Interrupted):
+        train(engine, job, watch=lambda index, step: step == 20)
+    job.checkpoint.write_bytes(job.checkpoint.read_bytes()[:1000])
+    assert_same_trace(train(engine, job)[0].trace, train(engine, PARITY)[0].trace)
+
+
+# --- divergence ---------------------------------------------------------------------------------------------------
+
+
+@every_engine
+def test_a_diverging_run_keeps_its_finite_records_and_leaves_its_neighbours_alone(engine):
+    before, diverged, after = train(engine, PARITY, DIVERGING, PARITY.at(0))
+    assert diverged.trace.status is Status.DIVERGED
+    assert diverged.trace.steps.tolist() == [0]
+    assert all(np.isfinite(curve).all() and len(curve) == 1 for curve in diverged.trace.values.values())
+    assert_same_trace(before.trace, train(engine, PARITY)[0].trace)
+    assert_same_trace(after.trace, train(engine, PARITY.at(0))[0].trace)
+
+
+@every_engine
+def test_a_run_that_begins_beyond_all_bounds_has_diverged_without_a_record(engine):
+    (outcome,) = train(engine, replace(PARITY, methods=(LayerScale(init={Role.READOUT: 1e38}),)))
+    assert outcome.trace.status is Status.DIVERGED
+    assert len(outcome.trace.steps) == 0
+
+
+# --- scales and rates ---------------------------------------------------------------------------------------------
+
+
+@every_engine
+@every_run
+def test_layers_scaled_by_one_are_the_untouched_run(engine, run):
+    ones = LayerScale(init=dict.fromkeys(Role, 1), rate=dict.fromkeys(Role, 1))
+    assert_same_weights(final_weights(engine, replace(run, methods=(ones,))), final_weights(engine, run))
+    assert_same_weights(final_weights(engine, replace(run, methods=(LayerScale(),))), final_weights(engine, run))
+
+
+@every_engine
+def test_a_scale_multiplies_the_initial_weights_of_its_role_only(engine):
+    run = replace(PARITY, methods=(LayerScale(init={Role.READOUT: 3}), LayerScale(init={Role.READOUT: 0.5})))
+    (outcome,) = train(engine, Job(run, keep=(Step(0),)))
+    expected = PARITY.fresh_weights()
+    expected["layers.1.weight"] = expected["layers.1.weight"] * np.float32(1.5)
+    assert_same_weights(outcome.weights[Step(0)], expected)
+
+
+@every_engine
+@pytest.mark.parametrize("optimizer", [SGD, AdamW])
+@pytest.mark.parametrize("role", [Role.INPUT, Role.READOUT, Role.BIAS])
+def test_a_rate_of_zero_freezes_its_role_and_no_other(engine, optimizer, role):
+    run = replace(PARITY, optimizer=optimizer(0.05, rates={role: 0}))
+    start, end = run.fresh_weights(), final_weights(engine, run)
+    for parameter in run.model.parameters(8):
+        assert np.array_equal(start[parameter.name], end[parameter.name]) == (parameter.role is role)
+
+
+@every_engine
+def test_a_rate_by_role_and_a_scaled_rate_are_the_same(engine):
+    by_optimizer = replace(PARITY, optimizer=SGD(0.125, rates={Role.READOUT: 0.25}))
+    by_method = replace(PARITY, optimizer=SGD(0.125), methods=(LayerScale(rate={Role.READOUT: 2}),))
+    assert_same_weights(final_weights(engine, by_optimizer), final_weights(engine, by_method))
+
+
+# --- the boundary -------------------------------------------------------------------------------------------------
+
+
+@every_engine
+def test_a_device_that_is_not_there_is_refused(engine):
+    with pytest.raises(HeadstartError, match=r"--device abacus.*there is cpu"):
+        train(engine, PARITY, device="abacus")
+
+
+@every_engine
+@every_run
+def test_an_engine_estimates_time_and_memory(engine, run):
+    if engine.supports(run) is None:
+        longer = replace(run, budget=Budget(10 * run.budget.steps, 10))
+        assert 0 < engine.seconds(run) < engine.seconds(longer) < 10
+        assert 0 < engine.memory(run) < 1e8
+
+
+def test_an_engine_is_chosen_for_every_run():
+    for run in RUNS.values():
+        assert choose(run).engine in engines()
+        assert choose(run).engine.supports(run) is None
+
+
+@pytest.mark.parametrize("chunk", [1, 7, 99, 100])
+def test_the_loop_sums_a_full_batch_over_chunks(chunk, monkeypatch):
+    whole = final_weights(loop.Loop(), replace(GD, budget=Budget(5)))
+    monkeypatch.setattr(loop, "CHUNK", chunk)
+    run = replace(GD, budget=Budget(5))
+    monkeypatch.setattr(type(run.task), "num_test", 16)
+    assert_same_weights(final_weights(loop.Loop(), run), whole, rtol=1e-4, atol=1e-6)
+
+
+@pytest.mark.parametrize("block", [1, 3, 1000])
+def test_the_loop_draws_the_same_batches_in_blocks_of_any_length(block, monkeypatch):
+    whole = train(loop.Loop(), PHASES)[0].trace
+    monkeypatch.setattr(loop, "BLOCK", block)
+    assert_same_trace(train(loop.Loop(), PHASES)[0].trace, whole)
+
+
+def test_the_loop_writes_checkpoints_as_time_passes(tmp_path):
+    job = Job(PARITY, checkpoint=tmp_path / "run.ckpt")
+    train(loop.Loop(checkpoint_seconds=0), job)
+    heard = []
+    (again,) = train(loop.Loop(), job, watch=lambda index, step: heard.append(step) or False)
+    assert heard == [40]
+    assert_same_trace(again.trace, train(loop.Loop(), PARITY)[0].trace)

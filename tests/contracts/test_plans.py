@@ -1,0 +1,259 @@
+"""What every plan must do. A new plan joins by adding one row to PLANS."""
+
+import json
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import stats
+
+from headstart.core.errors import HeadstartError
+from headstart.core.units import Batch, FullBatch
+from headstart.plans import Fixed, Online, Phase, Phases, Plan, Pool
+from headstart.run import decode, encode
+
+STEPS = 60
+
+# The six phases of "Less Data, Faster Training": fractions of the online budget, and epochs over each.
+FRACTIONS, EPOCHS = (0.001, 0.002, 0.005, 0.01, 0.02, 0.1), (100, 50, 20, 10, 10, 4)
+SIX_PHASES = Phases(tuple(Phase(fraction=f, epochs=e) for f, e in zip(FRACTIONS, EPOCHS, strict=True)))
+TWO = (Phase(size=10, steps=25), Phase(size=30))
+
+PLANS = [
+    pytest.param(Online(), id="online"),
+    pytest.param(Fixed(24), id="fixed"),
+    pytest.param(Fixed(25, replacement=False), id="fixed without replacement"),
+    pytest.param(Phases(TWO), id="nested phases"),
+    pytest.param(Phases(TWO, nested=False), id="independent phases"),
+    pytest.param(Phases(TWO, replacement=False), id="phases without replacement"),
+    pytest.param(Phases((Phase(size=12, epochs=1), Phase(size=20, epochs=0.5), Phase())), id="phases to everything"),
+    pytest.param(Phases((Phase(size=12, steps=7), Phase(steps=13), Phase(size=40))), id="everything in the middle"),
+]
+every_plan = pytest.mark.parametrize("plan", PLANS)
+BATCHES = [pytest.param(Batch(n), id=f"batch {n}") for n in (1, 8, 10)]
+every_batch = pytest.mark.parametrize("batch", BATCHES)
+
+
+def places(course, seed=0, steps=STEPS):
+    """The place of every step."""
+    out, place = [], course.start(seed)
+    for step in range(steps):
+        place = course.observe(place, step)
+        out.append(place)
+    return out
+
+
+def batches(course, seed=0, steps=STEPS):
+    """The ids of every step, asked one by one: int64[steps, batch]."""
+    return np.stack([course.ids(place, step) for step, place in enumerate(places(course, seed, steps))])
+
+
+@every_plan
+def test_a_plan_keeps_its_protocol_and_survives_json(plan):
+    assert isinstance(plan, Plan)
+    assert decode(json.loads(json.dumps(encode(plan)))) == plan
+
+
+@every_plan
+@every_batch
+def test_a_step_gives_the_same_ids_whenever_it_is_asked(plan, batch):
+    one, two = plan.course(batch, STEPS), plan.course(batch, STEPS)
+    ids = batches(one)
+    assert ids.shape == (STEPS, batch.size)
+    assert ids.dtype == np.int64
+    for step in reversed(range(STEPS)):
+        assert np.array_equal(two.ids(places(two)[step], step), ids[step])
+
+
+@every_plan
+@every_batch
+@settings(max_examples=10, deadline=None)
+@given(cuts=st.sets(st.integers(1, STEPS - 1), max_size=6), seed=st.integers(0, 2**32 - 1))
+def test_blocks_of_steps_give_the_ids_of_single_steps(plan, batch, cuts, seed):
+    course = plan.course(batch, STEPS)
+    where, ids = places(course, seed), batches(course, seed)
+    edges = [0, *sorted(cuts), STEPS]
+    for begin, end in zip(edges, edges[1:], strict=False):
+        step = begin
+        while step < end:
+            left = course.steps_left(where[step], step)
+            num = end - step if left is None else min(left, end - step)
+            assert np.array_equal(course.ids(where[step], step, num), ids[step : step + num].ravel())
+            step += num
+
+
+@every_plan
+@every_batch
+def test_observing_a_step_again_changes_nothing(plan, batch):
+    course = plan.course(batch, STEPS)
+    for step, place in enumerate(places(course)):
+        assert course.observe(place, step) == place
+
+
+@every_plan
+@every_batch
+def test_ids_lie_in_the_pool(plan, batch):
+    course = plan.course(batch, STEPS)
+    for step, place in enumerate(places(course)):
+        pool, ids = course.pool(place), course.ids(place, step)
+        assert ids.min() >= pool.first
+        assert pool.size is None or ids.max() < pool.first + pool.size
+
+
+@every_plan
+@every_batch
+def test_a_leg_lasts_as_long_as_it_says(plan, batch):
+    course = plan.course(batch, STEPS)
+    where = places(course)
+    for step, place in enumerate(where):
+        left = course.steps_left(place, step)
+        same_leg = sum(other.leg == place.leg for other in where[step:])
+        assert same_leg == STEPS - step if left is None else same_leg == min(left, STEPS - step)
+
+
+@every_plan
+@every_batch
+def test_samples_on_everything_are_new(plan, batch):
+    course = plan.course(batch, STEPS)
+    seen = set()
+    for step, place in enumerate(places(course)):
+        ids = course.ids(place, step).tolist()
+        if course.pool(place).size is None:
+            assert len(set(ids)) == len(ids)
+            assert seen.isdisjoint(ids)
+        seen.update(ids)
+
+
+@every_plan
+def test_seeds_decide_the_order(plan):
+    course = plan.course(Batch(8), STEPS)
+    assert np.array_equal(batches(course, 3), batches(course, 3))
+    if all(leg.pool.size for leg in course.legs):
+        assert not np.array_equal(batches(course, 3), batches(course, 4))
+
+
+@every_plan
+def test_a_full_batch_has_pools_and_no_batch_size(plan):
+    course = plan.course(FullBatch(), STEPS)
+    assert course.batch is None
+    assert len(places(course)) == STEPS
+
+
+def test_online_counts_through_the_ids():
+    assert np.array_equal(batches(Online().course(Batch(8), STEPS)).ravel(), np.arange(8 * STEPS))
+
+
+def test_one_phase_of_a_size_is_fixed():
+    for replacement in (True, False):
+        phases, fixed = Phases((Phase(size=24),), replacement=replacement), Fixed(24, replacement=replacement)
+        assert phases.course(Batch(8), STEPS) == fixed.course(Batch(8), STEPS)
+        assert phases.course(FullBatch(), STEPS) == fixed.course(FullBatch(), STEPS)
+    closed = Phases((Phase(size=24, steps=STEPS),)).course(Batch(8), STEPS)
+    assert np.array_equal(batches(closed), batches(Fixed(24).course(Batch(8), STEPS)))
+
+
+def test_one_phase_of_everything_is_online():
+    assert Phases((Phase(),)).course(Batch(8), STEPS) == Online().course(Batch(8), STEPS)
+
+
+@pytest.mark.parametrize(("size", "batch"), [(24, 8), (25, 8), (7, 7), (50, 3)])
+def test_without_replacement_every_epoch_is_a_permutation(size, batch):
+    ids = batches(Fixed(size, replacement=False).course(Batch(batch), 200), steps=200).ravel()
+    epochs = ids[: len(ids) // size * size].reshape(-1, size)
+    assert all(np.array_equal(np.sort(epoch), np.arange(size)) for epoch in epochs)
+    assert not np.array_equal(epochs[0], epochs[1])
+
+
+def test_without_replacement_each_phase_has_orders_of_its_own():
+    course = Phases((Phase(size=20, epochs=1), Phase(size=20)), replacement=False).course(Batch(10), 4)
+    ids = batches(course, steps=4)
+    assert set(ids[:2].ravel()) == set(ids[2:].ravel()) == set(range(20))
+    assert not np.array_equal(ids[:2], ids[2:])
+
+
+def test_with_replacement_every_sample_is_drawn_equally_often():
+    ids = batches(Fixed(20).course(Batch(50), 100), steps=100)
+    assert stats.chisquare(np.bincount(ids.ravel(), minlength=20)).pvalue > 1e-3
+    assert any(len(set(row)) < len(row) for row in ids[:, :10].tolist())
+
+
+def test_the_batches_of_nested_phases_before_a_switch_are_those_of_the_smaller_set_alone():
+    phases = batches(Phases(TWO).course(Batch(8), STEPS))
+    assert np.array_equal(phases[:25], batches(Fixed(10).course(Batch(8), STEPS))[:25])
+
+
+def test_nested_pools_are_prefixes_and_independent_pools_disjoint():
+    three = (Phase(size=10, steps=5), Phase(size=30, steps=5), Phase(size=20))
+    nested = [leg.pool for leg in Phases(three).course(Batch(8), STEPS).legs]
+    apart = [leg.pool for leg in Phases(three, nested=False).course(Batch(8), STEPS).legs]
+    assert nested == [Pool(0, 10), Pool(0, 30), Pool(0, 20)]
+    assert apart == [Pool(0, 10), Pool(10, 30), Pool(40, 20)]
+
+
+@pytest.mark.parametrize(("nested", "first"), [(True, 30), (False, 40)])
+def test_everything_after_pools_is_what_they_did_not_hold(nested, first):
+    three = (Phase(size=10, steps=5), Phase(size=30, steps=5), Phase())
+    assert Phases(three, nested=nested).course(Batch(8), STEPS).legs[-1].pool == Pool(first)
+
+
+def test_phases_switch_at_the_stated_steps():
+    course = Phases((Phase(size=10, steps=25), Phase(size=16, epochs=5), Phase())).course(Batch(8), STEPS)
+    where = places(course)
+    assert [step for step in range(1, STEPS) if where[step].leg != where[step - 1].leg] == [25, 35]
+    assert [place.began for place in (where[0], where[25], where[35])] == [0, 25, 35]
+
+
+def test_an_epoch_of_a_full_batch_is_one_step():
+    course = Phases((Phase(size=10, epochs=3), Phase(size=20))).course(FullBatch(), STEPS)
+    assert course.legs[0].steps == 3
+
+
+def test_boundaries_are_rounded_from_exact_sums():
+    legs = Phases((Phase(size=12, epochs=1),) * 4 + (Phase(),)).course(Batch(8), STEPS).legs
+    assert np.cumsum([leg.steps for leg in legs[:-1]]).tolist() == [2, 3, 4, 6]  # of 1.5, 3, 4.5, 6
+
+
+@pytest.mark.parametrize(("batch", "steps"), [(128, 1000), (128, 5000), (100, 1000), (50, 20_000)])
+def test_the_six_phases_of_the_paper_fill_the_budget_exactly(batch, steps):
+    legs = SIX_PHASES.course(Batch(batch), steps).legs
+    assert [leg.pool.size for leg in legs] == [round(f * batch * steps) for f in FRACTIONS]
+    assert [leg.steps for leg in legs] == [round(share * steps) for share in (0.1, 0.1, 0.1, 0.1, 0.2, 0.4)]
+    assert sum(leg.steps for leg in legs) == steps
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: Fixed(size=0), r"Fixed\(size=0\)"),
+        (lambda: Fixed(size=2.0), r"size=2\.0"),
+        (lambda: Phase(size=0), r"Phase\(size=0\)"),
+        (lambda: Phase(size=4, fraction=0.5), r"size=4, fraction=0\.5.*one of the two"),
+        (lambda: Phase(size=4, steps=3, epochs=2), "steps=3, epochs=2.*one of the two"),
+        (lambda: Phase(fraction=0), "fraction=0"),
+        (lambda: Phase(fraction=1.5), r"fraction=1\.5"),
+        (lambda: Phase(size=4, steps=0), "steps=0"),
+        (lambda: Phase(size=4, epochs=-1), "epochs=-1"),
+        (lambda: Phase(epochs=3), "epochs=3.*give steps"),
+        (lambda: Phases(()), "at least one Phase"),
+        (lambda: Phases((Phase(size=4), Phase())), "only the last phase"),
+    ],
+)
+def test_a_plan_that_makes_no_sense_is_refused(make, message):
+    with pytest.raises(HeadstartError, match=message):
+        make()
+
+
+@pytest.mark.parametrize(
+    ("plan", "batch", "message"),
+    [
+        (Phases((Phase(size=4, steps=STEPS + 1), Phase())), Batch(8), r"phase 1 of 2 ends at step 61.*budget of 60"),
+        (Phases((Phase(size=8, steps=50), Phase(size=8, epochs=20))), Batch(8), "phase 2 of 2 ends at step 70"),
+        (Phases((Phase(fraction=0.5),)), FullBatch(), r"fraction=0\.5.*FullBatch\(\).*give size"),
+        (Fixed(7, replacement=False), Batch(8), r"Fixed\(size=7\).*Batch\(8\).*at most 7"),
+        (Phases(TWO, replacement=False), Batch(11), r"phase 1.*10 samples.*Batch\(11\)"),
+    ],
+)
+def test_a_plan_that_does_not_fit_its_batch_or_budget_is_refused(plan, batch, message):
+    with pytest.raises(HeadstartError, match=message):
+        plan.course(batch, STEPS)
