@@ -138,6 +138,10 @@ def run(
     chosen = [(s, s.knobs(preset, _settings(set_, seeds))) for s in select(study, only)]
     for s, knobs in chosen:
         s.arms(knobs)  # a knob out of range is met here, before the store is touched
+    if device != "cpu":
+        from headstart.engines.loop import check_device
+
+        check_device(device)
     with open_store(store) as opened:
         if repair:
             dropped = opened.repair()
@@ -151,6 +155,8 @@ def run(
             if not json:
                 console = _console()
                 console.print(claims_table(outcome.report))
+                if preset == "smoke":
+                    console.print("smoke settings only exercise the machinery; their verdicts say nothing of the paper")
                 console.print(f"figure: {path}", soft_wrap=True, highlight=False)
                 console.print(f"store:  {opened.path}", soft_wrap=True, highlight=False)
         if json:

@@ -168,6 +168,22 @@ def test_the_exact_population_is_gradient_descent_on_every_point(engine):
 
 
 @every_engine
+def test_phases_agree_with_a_naive_training_on_each_pool_in_turn(engine):
+    plan = Phases((Phase(size=16, steps=5), Phase(size=40, steps=4), Phase()))
+    run = replace(PARITY, plan=plan, budget=Budget(12))
+
+    def batch(run, step):
+        if step < 9:
+            ids = integers(run.seed, Stream.ORDER, [step], 8, 16 if step < 5 else 40)[0]
+        else:
+            ids = 40 + (step - 9) * 8 + np.arange(8)
+        data = run.task.sample(run.seed, ids)
+        return data.x.astype(np.float64), data.y.astype(np.float64)
+
+    assert_same_weights(final_weights(engine, run), naive_descent(run, batch), rtol=1e-4, atol=1e-6)
+
+
+@every_engine
 def test_the_records_are_those_of_the_naive_weights(engine):
     (outcome,) = train(engine, replace(PARITY, plan=Fixed(30), budget=Budget(12)))
     naive, run = naive_descent(outcome.run), outcome.run
@@ -225,12 +241,24 @@ def test_seeds_give_different_runs(engine):
 
 
 @every_engine
-def test_training_leaves_the_global_generators_and_the_threads_alone(engine):
-    before, threads, numpy_before = torch.get_rng_state(), torch.get_num_threads(), np.random.get_state()[1].copy()  # noqa: NPY002
+def test_training_leaves_the_global_generators_alone(engine):
+    before, numpy_before = torch.get_rng_state(), np.random.get_state()[1].copy()  # noqa: NPY002
     train(engine, PARITY)
     assert torch.equal(torch.get_rng_state(), before)
-    assert torch.get_num_threads() == threads
     assert np.array_equal(np.random.get_state()[1], numpy_before)  # noqa: NPY002
+
+
+@every_engine
+@pytest.mark.parametrize("threads", [1, 2])
+def test_training_neither_depends_on_the_threads_of_torch_nor_changes_them(engine, threads):
+    before = torch.get_num_threads()
+    torch.set_num_threads(threads)
+    try:
+        (outcome,) = train(engine, GD)
+        assert torch.get_num_threads() == threads
+    finally:
+        torch.set_num_threads(before)
+    assert_same_trace(outcome.trace, train(engine, GD)[0].trace)
 
 
 # --- what is recorded ---------------------------------------------------------------------------------------------
@@ -281,7 +309,8 @@ def test_compute_is_the_samples_in_all_gradients_with_repeats(engine):
 def test_weights_are_kept_at_the_moments_asked_for(engine):
     moments = (Step(0), Step(7), Step(40), Reaches("test_loss", 1e9), Reaches("test_loss", -1.0))
     (kept,) = train(engine, Job(PARITY, keep=moments))
-    assert set(kept.weights) == set(moments[:4])
+    assert set(kept.weights) == set(moments)
+    assert kept.weights[moments[4]] is None
     assert_same_weights(kept.weights[Step(0)], PARITY.fresh_weights())
     assert_same_weights(kept.weights[moments[3]], PARITY.fresh_weights())
     assert_same_weights(kept.weights[Step(7)], final_weights(engine, replace(PARITY, budget=Budget(7))))
@@ -320,7 +349,7 @@ def test_a_job_starts_from_the_weights_it_is_given(engine):
 @pytest.mark.parametrize("run", [PARITY, ADAM, PHASES, GD], ids=["sgd", "adamw", "phases", "gd"])
 @pytest.mark.parametrize("at", [0, 10, 20, 30])
 def test_an_interrupted_run_goes_on_as_if_nothing_had_happened(engine, run, at, tmp_path):
-    moments = (Step(5), Step(33), Step(40), Reaches("test_loss", 1e9))
+    moments = (Step(5), Step(33), Step(40), Reaches("test_loss", 1e9), Reaches("test_loss", -1e9))
     (whole,) = train(engine, Job(run, keep=moments))
     job = Job(run, keep=moments, checkpoint=tmp_path / "deep" / "run.ckpt")
     with pytest.raises(Interrupted):
@@ -330,8 +359,8 @@ def test_an_interrupted_run_goes_on_as_if_nothing_had_happened(engine, run, at, 
     (resumed,) = train(engine, job, watch=lambda index, step: heard.append(step) or False)
     assert heard == [step for step in (0, 10, 20, 30, 40) if step > at]
     assert_same_trace(resumed.trace, whole.trace)
-    assert resumed.weights.keys() == whole.weights.keys()
-    for moment in whole.weights:
+    assert resumed.weights[moments[4]] is whole.weights[moments[4]] is None
+    for moment in moments[:4]:
         assert_same_weights(resumed.weights[moment], whole.weights[moment])
 
 
@@ -376,9 +405,11 @@ def test_a_diverging_run_keeps_its_finite_records_and_leaves_its_neighbours_alon
 
 @every_engine
 def test_a_run_that_begins_beyond_all_bounds_has_diverged_without_a_record(engine):
-    (outcome,) = train(engine, replace(PARITY, methods=(LayerScale(init={Role.READOUT: 1e38}),)))
+    run = replace(PARITY, methods=(LayerScale(init={Role.READOUT: 1e38}),))
+    (outcome,) = train(engine, Job(run, keep=(Step(40),)))
     assert outcome.trace.status is Status.DIVERGED
     assert len(outcome.trace.steps) == 0
+    assert outcome.weights == {Step(40): None}
 
 
 # --- scales and rates ---------------------------------------------------------------------------------------------

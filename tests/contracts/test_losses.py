@@ -12,9 +12,7 @@ from headstart.run import decode, encode
 # The loss, its formula and its derivative in f.
 LOSSES = [
     pytest.param(MSE(), lambda f, y: (f - y) ** 2, lambda f, y: 2 * (f - y), id="mse"),
-    pytest.param(
-        Hinge(), lambda f, y: np.maximum(0, 1 - y * f), lambda f, y: np.where(y * f < 1, -y, 0.0), id="hinge"
-    ),
+    pytest.param(Hinge(), lambda f, y: np.maximum(0, 1 - y * f), lambda f, y: np.where(y * f < 1, -y, 0.0), id="hinge"),
     pytest.param(
         Logistic(), lambda f, y: np.logaddexp(0, -y * f), lambda f, y: -y / (1 + np.exp(y * f)), id="logistic"
     ),

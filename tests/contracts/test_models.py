@@ -106,9 +106,10 @@ def test_initial_weights_are_decided_by_the_seed_alone(row):
 @every_model
 def test_no_two_parameters_share_their_numbers(row):
     weights = row.model.initial_weights(DIM, 0)
-    firsts = [float(value.ravel()[0]) * p.fan_in**0.5 for p, value in zip(
-        row.model.parameters(DIM), weights.values(), strict=True
-    )]
+    firsts = [
+        float(value.ravel()[0]) * p.fan_in**0.5
+        for p, value in zip(row.model.parameters(DIM), weights.values(), strict=True)
+    ]
     assert len({round(v, 5) for v in firsts}) == len(firsts)
 
 

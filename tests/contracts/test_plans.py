@@ -1,6 +1,7 @@
 """What every plan must do. A new plan joins by adding one row to PLANS."""
 
 import json
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -74,7 +75,7 @@ def test_blocks_of_steps_give_the_ids_of_single_steps(plan, batch, cuts, seed):
     course = plan.course(batch, STEPS)
     where, ids = places(course, seed), batches(course, seed)
     edges = [0, *sorted(cuts), STEPS]
-    for begin, end in zip(edges, edges[1:], strict=False):
+    for begin, end in pairwise(edges):
         step = begin
         while step < end:
             left = course.steps_left(where[step], step)

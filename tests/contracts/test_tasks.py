@@ -160,6 +160,11 @@ def test_metrics_are_best_for_the_truth_and_chance_for_one_who_knows_nothing(row
         np.testing.assert_allclose(nothing, metric.chance, rtol=0.15)
 
 
+def test_a_prediction_of_zero_has_no_sign_and_is_not_accurate():
+    (accuracy,) = Parity(4, 2).metrics
+    assert accuracy.score(np.array([0.0, 0.1, -0.1]), np.array([1.0, 1.0, 1.0])).tolist() == [False, True, False]
+
+
 @every_task
 def test_metrics_score_arrays_and_tensors_alike(row):
     data = row.task.sample(0, np.arange(50))

@@ -29,11 +29,11 @@ class Job:
 
 @dataclass(frozen=True)
 class Outcome:
-    """A trained run: its trace, and its weights at the moments asked for that were reached."""
+    """A trained run: its trace, and its weights at the moments asked for; None for those it never reached."""
 
     run: Run
     trace: Trace
-    weights: Mapping[At, Weights] = field(default_factory=dict)
+    weights: Mapping[At, Weights | None] = field(default_factory=dict)
 
 
 class Engine(Protocol):

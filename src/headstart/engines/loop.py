@@ -196,7 +196,7 @@ class _Training:
                 break
             self._advance()
         self.seconds = before + time.monotonic() - began
-        return Outcome(self.run, self._trace(status), self.kept)
+        return Outcome(self.run, self._trace(status), {at: self.kept.get(at) for at in self.job.keep})
 
     def _advance(self) -> None:
         """One optimizer step on the mean loss of the batch."""

@@ -59,6 +59,7 @@ def draw_curve(ax: "Axes", results: Results, arm: str, axis: str = "steps", shad
     ax.set_xlabel(AXES[axis])
     if axis != "steps":
         ax.set_xscale("log")
+        ax.tick_params(axis="x", which="minor", labelbottom=False)
 
 
 def save_figure(figure: "Figure", path: Path, format: str = "png") -> Path:

@@ -60,8 +60,8 @@ class Lines:
             return
         self.said = now
         share = min(done / self.total, 1.0)
-        left = (now - self.began) * (1 - share) / share if share > 0 else float("nan")
-        print(f"  {share:4.0%}  {text}  about {left:.0f} s left", file=self.stream, flush=True)
+        left = f"about {(now - self.began) * (1 - share) / share:.0f} s left" if share > 0 else "starting"
+        print(f"  {share:4.0%}  {text}  {left}", file=self.stream, flush=True)
 
     def __enter__(self) -> "Lines":
         return self

@@ -83,16 +83,16 @@ def _job(run: Run, work: _Work, store: Store) -> Job | None:
 def _save(outcome: Outcome, work: _Work, store: Store) -> None:
     """Store a finished run and let those that waited for it begin."""
     run = outcome.run
-    weights = {at: outcome.weights.get(at) for at in work.keep.get(_key(run), ())}
-    store.add(run, [outcome.trace], choose(run).engine.name, weights)
+    store.add([outcome], choose(run).engine.name)
     store.checkpoint_path(run).unlink(missing_ok=True)
     work.ready.extend(work.waiting.pop(_key(run), ()))
 
 
-def _unreached(run: Run) -> Outcome:
+def _unreached(run: Run, work: _Work) -> Outcome:
     """What is stored of a run that could not start."""
     none = np.empty(0, dtype=np.int64)
-    return Outcome(run, Trace(run.cell, run.seed, none, none, np.empty(0), {}, Status.UNREACHED))
+    trace = Trace(run.cell, run.seed, none, none, np.empty(0), {}, Status.UNREACHED)
+    return Outcome(run, trace, dict.fromkeys(work.keep.get(_key(run), ())))
 
 
 def execute(
@@ -123,7 +123,7 @@ def execute(
                 run = work.ready.popleft()
                 job = _job(run, work, store)
                 if job is None:
-                    _save(_unreached(run), work, store)
+                    _save(_unreached(run, work), work, store)
                     finished += 1
                 else:
                     under_way.add(pool.submit([job], device))

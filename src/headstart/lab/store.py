@@ -23,6 +23,7 @@ from safetensors.numpy import load, save
 
 from headstart.core.errors import HeadstartError
 from headstart.core.trace import Status, Trace, Traces
+from headstart.engines import Outcome
 from headstart.lab import provenance
 from headstart.models import Weights
 from headstart.run import At, Run, decode, encode
@@ -122,20 +123,27 @@ class Store:
         """The stored seeds of a cell."""
         return {seed for (seed,) in self._db.execute("SELECT seed FROM runs WHERE cell = ?", (cell,))}
 
-    def add(self, run: Run, traces: Sequence[Trace], engine: str, weights: Mapping[At, Weights | None] | None) -> None:
-        """Store traces of one cell recorded on one grid as a chunk; seeds that are there already stay as they are.
+    def add(self, outcomes: Sequence[Outcome], engine: str) -> None:
+        """Store trained runs in one transaction, a chunk a cell; seeds that are there already stay as they are.
 
-        `weights` belong to the last trace; None says that the moment was never reached.
+        Weights that are None say that the run never reached the moment.
         """
+        cells: dict[str, list[Trace]] = {}
         with self._write():
-            self._db.execute("INSERT OR IGNORE INTO cells VALUES (?, ?)", (run.cell, run.json))
-            new = [t for t in traces if t.seed not in self.seeds(run.cell)]
-            if new:
-                self._add_chunk(run.cell, new, engine)
-            for at, kept in (weights or {}).items():
-                data = None if kept is None else save(kept)
-                row = (run.cell, run.seed, moment(at), None if data is None else zlib.crc32(data), data)
-                self._db.execute("INSERT OR REPLACE INTO weights VALUES (?, ?, ?, ?, ?)", row)
+            for outcome in outcomes:
+                run = outcome.run
+                if run.cell not in cells:
+                    self._db.execute("INSERT OR IGNORE INTO cells VALUES (?, ?)", (run.cell, run.json))
+                cells.setdefault(run.cell, []).append(outcome.trace)
+                for at, kept in outcome.weights.items():
+                    data = None if kept is None else save(kept)
+                    row = (run.cell, run.seed, moment(at), None if data is None else zlib.crc32(data), data)
+                    self._db.execute("INSERT OR REPLACE INTO weights VALUES (?, ?, ?, ?, ?)", row)
+            for cell, traces in cells.items():
+                there = self.seeds(cell)
+                new = [trace for trace in traces if trace.seed not in there]
+                if new:
+                    self._add_chunk(cell, new, engine)
 
     def _add_chunk(self, cell: str, traces: Sequence[Trace], engine: str) -> None:
         made = json.dumps({"commit": provenance.commit(), "machine": provenance.machine(), **provenance.versions()})

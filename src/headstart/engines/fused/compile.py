@@ -1,0 +1,54 @@
+"""How kernels are compiled: serial, without the GIL, cached on disk under a hash of this package's sources.
+
+Numba's own cache watches only the file that holds a function, not the files it calls into, so the cache directory
+carries a hash of every source of `engines/fused`. Import kernels through `kernels()` only: it chooses the directory
+before the first decorator runs, and it keeps numba out of `import headstart`.
+"""
+
+import hashlib
+import importlib
+import os
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+from types import ModuleType
+from typing import Any, TypeVar, cast
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+# Reassociation and contraction only: a NaN must stay one, or a diverged run would look finite.
+FAST = {"reassoc", "contract", "nsz", "arcp"}
+
+
+def kernel(function: Function) -> Function:
+    """Compile a function on first use."""
+    from numba import njit
+
+    compiled = njit(nogil=True, cache=True, fastmath=FAST, error_model="numpy", boundscheck=False)(function)
+    return cast(Function, compiled)
+
+
+def source_hash() -> str:
+    """64 bits of the SHA-256 of this package's sources."""
+    digest = hashlib.sha256()
+    for path in sorted(Path(__file__).parent.glob("*.py")):
+        digest.update(path.name.encode() + b"\0" + path.read_bytes() + b"\0")
+    return digest.hexdigest()[:16]
+
+
+@cache
+def kernels(name: str) -> ModuleType:
+    """The kernel module `headstart.engines.fused.<name>`, its cache keyed by the sources.
+
+    NUMBA_CACHE_DIR, if the user set it, is the parent directory instead of the user's cache directory.
+    """
+    import platformdirs
+    from numba.core import config
+
+    parent = os.environ.get("NUMBA_CACHE_DIR") or platformdirs.user_cache_path("headstart") / "kernels"
+    before = config.CACHE_DIR
+    config.CACHE_DIR = str(Path(parent) / source_hash())
+    try:
+        return importlib.import_module(f"headstart.engines.fused.{name}")
+    finally:
+        config.CACHE_DIR = before

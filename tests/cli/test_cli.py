@@ -1,0 +1,182 @@
+import json
+
+import pytest
+
+from headstart.cli import main
+
+STUDY = "less_data/mini_and_full_batch_mlp"
+COMMANDS = ["list", "run", "show", "figure", "check", "explain", "export", "report", "version"]
+CLAIM_FIELDS = ["id", "statement", "paper", "estimate", "low", "high", "verdict"]
+
+
+@pytest.fixture
+def call(capsys, monkeypatch, tmp_path):
+    """Call the command line in an empty place; returns (exit code, standard output, standard error)."""
+    monkeypatch.setenv("HEADSTART_STORE", str(tmp_path / "store.sqlite"))
+    monkeypatch.chdir(tmp_path)
+
+    def call(*args):
+        code = 0
+        try:
+            main(args)
+        except SystemExit as exit:
+            code = exit.code or 0
+        out, err = capsys.readouterr()
+        return code, out, err
+
+    return call
+
+
+@pytest.fixture(scope="session")
+def smoke_store(tmp_path_factory):
+    """A store that holds the smoke preset of the first study."""
+    path = tmp_path_factory.mktemp("smoke") / "store.sqlite"
+    main(["run", STUDY, "--preset", "smoke", "--jobs", "1", "--store", str(path)])
+    return str(path)
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_command_has_help_with_an_example(call, command):
+    code, out, _ = call(command, "--help")
+    assert code == 0
+    assert f"Try: headstart {command}" in " ".join(out.split())
+
+
+@pytest.mark.parametrize(
+    ("args", "parts"),
+    [
+        (["run", "less_data/mini_and_ful_batch"], ["'less_data/mini_and_ful_batch'", STUDY]),
+        (["run", STUDY, "--set", "width=-3"], ["width=-3", "at least 1"]),
+        (["run", STUDY, "--set", "width=wide"], ["width=wide", "integer"]),
+        (["run", STUDY, "--set", "widht=3"], ["widht=3", "did you mean width"]),
+        (["run", STUDY, "--set", "width"], ["width", "NAME=VALUE"]),
+        (["run", STUDY, "--set", "sgd_index_steps=50"], ["step 100", "50 steps", "shorten"]),
+        (["run", STUDY, "--set", "gd_parity_samples=0"], ["Fixed(size=0)", "at least 1"]),
+        (["run", STUDY, "--set", "gd_parity_degree=99"], ["degree=99", "at most the dimension"]),
+        (["run", STUDY, "--preset", "lptop"], ["lptop", "laptop"]),
+        (["run", STUDY, "--seeds", "0"], ["num_seeds=0"]),
+        (["run", STUDY, "--jobs", "0"], ["--jobs 0"]),
+        (["run", STUDY, "--device", "abacus"], ["--device abacus", "cpu"]),
+        (["run", STUDY, "--only", "convnet"], ["--only convnet", "mlp"]),
+        (["run", "./nowhere.py"], ["nowhere.py", "STUDY"]),
+        (["run", STUDY, "--store", "/dev/null/store"], ["/dev/null/store", "--store PATH"]),
+        (["show", "nothing"], ["'nothing'", "headstart list"]),
+        (["show", STUDY, "--json"], ["not complete", f"headstart run {STUDY}"]),
+        (["figure", STUDY, "--out", "x.gif"], ["not complete"]),
+        (["export", STUDY, "--out", "x.txt"], ["--to txt", "parquet or csv"]),
+        (["report", STUDY], ["is in store", "headstart run"]),
+    ],
+)
+def test_a_mistake_in_the_call_is_one_line_that_names_the_value_and_the_fix(call, args, parts):
+    code, _, err = call(*args)
+    assert code == 2
+    assert err.count("\n") == 1
+    assert err.startswith("headstart: ")
+    for part in parts:
+        assert part in err
+
+
+@pytest.mark.parametrize("args", [["fly"], ["run"], ["run", STUDY, "--fast"], []])
+def test_a_call_that_does_not_parse_exits_with_2(call, args):
+    assert call(*args)[0] == 2
+
+
+def test_list_gives_a_program_what_it_needs(call, smoke_store):
+    code, out, _ = call("list", "--json", "--store", smoke_store)
+    row = next(row for row in json.loads(out) if row["study"] == STUDY)
+    assert code == 0
+    assert {"study", "paper", "figures", "presets", "num_claims", "verdicts"} <= set(row)
+    assert set(row["presets"]) == {"smoke", "laptop", "paper"}
+    assert len(row["verdicts"]) == row["num_claims"]
+
+
+def test_list_works_before_anything_was_run(call):
+    code, out, _ = call("list")
+    assert code == 0
+    assert "not run" in out
+
+
+def test_show_prints_the_study_with_its_claims(call, smoke_store):
+    code, out, _ = call("show", STUDY, "--json", "--store", smoke_store)
+    data = json.loads(out)
+    assert code == 0
+    assert {"study", "paper", "figures", "preset", "seeds", "commit", "machine", "minutes", "claims"} <= set(data)
+    assert data["preset"] == "smoke"
+    assert all(list(claim) == CLAIM_FIELDS for claim in data["claims"])
+    assert all(min(t["rates"]) < t["rate"] < max(t["rates"]) for t in data["learning_rates"].values())
+
+
+def test_show_before_a_run_prints_the_method_and_the_command(call):
+    code, out, _ = call("show", STUDY)
+    assert code == 0
+    assert "Paper" in out
+    assert f"headstart run {STUDY}" in out
+
+
+def test_check_prints_the_same_claims_as_show(call, smoke_store):
+    shown = json.loads(call("show", STUDY, "--json", "--store", smoke_store)[1])["claims"]
+    checked = json.loads(call("check", "--json", "--store", smoke_store)[1])[0]["claims"]
+    assert checked == shown
+
+
+def test_check_strict_exits_with_1_exactly_when_a_claim_does_not_hold(call, smoke_store):
+    reports = json.loads(call("check", "--json", "--store", smoke_store)[1])
+    fails = any(c["verdict"] == "does not hold" for r in reports for c in r["claims"])
+    assert call("check", "--strict", "--store", smoke_store)[0] == (1 if fails else 0)
+    assert call("check", "--store", smoke_store)[0] == 0
+
+
+@pytest.mark.parametrize(("format", "magic"), [("png", b"\x89PNG"), ("pdf", b"%PDF"), ("svg", b"<?xml")])
+def test_a_figure_is_drawn_in_every_format_from_the_store_alone(call, smoke_store, tmp_path, format, magic):
+    path = tmp_path / f"gap.{format}"
+    assert call("figure", STUDY, "--out", str(path), "--store", smoke_store)[0] == 0
+    assert path.read_bytes().startswith(magic)
+
+
+@pytest.mark.parametrize("kind", ["csv", "parquet"])
+def test_export_writes_one_row_a_record(call, smoke_store, tmp_path, kind):
+    import pandas as pd
+
+    path = tmp_path / f"traces.{kind}"
+    assert call("export", STUDY, "--to", kind, "--out", str(path), "--store", smoke_store)[0] == 0
+    frame = pd.read_csv(path) if kind == "csv" else pd.read_parquet(path)
+    assert {"arm", "seed", "step", "samples", "flops", "test_loss", "norm_readout"} <= set(frame.columns)
+    assert frame.groupby("arm")["seed"].nunique().eq(3).all()
+
+
+def test_explain_names_engine_time_and_memory_without_training(call):
+    code, out, _ = call("explain", STUDY, "--json")
+    rows = json.loads(out)
+    assert code == 0
+    assert len(rows) == 8
+    assert all({"arm", "engine", "runs", "seconds_a_run", "megabytes_a_run"} <= set(row) for row in rows)
+
+
+def test_a_second_run_trains_nothing_and_more_seeds_extend_it(call, smoke_store):
+    args = ["run", STUDY, "--preset", "smoke", "--jobs", "1", "--store", smoke_store, "--json"]
+    first = json.loads(call(*args)[1])
+    code, out, err = call(*args)
+    assert code == 0
+    assert json.loads(out)["claims"] == first["claims"]
+    assert err == ""
+    more = json.loads(call(*args, "--seeds", "4")[1])
+    assert more["seeds"] == 4
+    assert more["learning_rates"] == first["learning_rates"]
+
+
+def test_report_writes_picture_page_and_json_and_renews_the_readme(call, smoke_store, tmp_path):
+    from headstart.lab.report import BEGIN, END
+
+    (tmp_path / "README.md").write_text(f"before\n{BEGIN}\nold\n{END}\nafter\n")
+    assert call("report", "less_data", "--preset", "smoke", "--store", smoke_store)[0] == 0
+    base = tmp_path / "docs" / "results" / STUDY
+    data = json.loads(base.with_suffix(".json").read_text())
+    assert all(list(claim) == CLAIM_FIELDS for claim in data["claims"])
+    assert base.with_suffix(".png").read_bytes().startswith(b"\x89PNG")
+    text = (tmp_path / "README.md").read_text()
+    assert text.startswith("before")
+    assert text.endswith("after\n")
+    assert "old" not in text
+    for claim in data["claims"]:
+        assert claim["statement"] in text
+        assert claim["statement"] in base.with_suffix(".md").read_text()

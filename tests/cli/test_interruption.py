@@ -1,0 +1,93 @@
+"""Runs that are killed or interrupted lose nothing and end with the same claims."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+STUDY = "less_data/mini_and_full_batch_mlp"
+# Long enough to be hit in the middle, short enough for a test.
+CALL = [sys.executable, "-m", "headstart", "run", STUDY, "--preset", "smoke", "--jobs", "2", "--json"]
+
+
+def start(path):
+    return subprocess.Popen([*CALL, "--store", str(path)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+def finished_runs(path):
+    import sqlite3
+
+    try:
+        with sqlite3.connect(f"file:{path}?mode=ro", uri=True, timeout=10) as db:
+            return db.execute("SELECT COUNT(*) FROM runs").fetchone()[0]
+    except sqlite3.OperationalError:
+        return 0
+
+
+def wait_for_runs(process, path, number):
+    began = time.monotonic()
+    while finished_runs(path) < number:
+        assert process.poll() is None, process.communicate()
+        assert time.monotonic() - began < 120
+        time.sleep(0.02)
+
+
+def children_of(pid):
+    out = subprocess.run(["ps", "-o", "pid=", "--ppid", str(pid)], capture_output=True, text=True).stdout
+    return [int(word) for word in out.split()]
+
+
+def claims(path):
+    process = start(path)
+    out, err = process.communicate(timeout=300)
+    assert process.returncode == 0, err
+    report = json.loads(out)
+    return report["claims"], report["learning_rates"]
+
+
+@pytest.fixture(scope="module")
+def undisturbed(tmp_path_factory):
+    return claims(tmp_path_factory.mktemp("whole") / "s.sqlite")
+
+
+def test_a_killed_run_started_again_ends_with_the_same_claims(tmp_path, undisturbed):
+    path = tmp_path / "s.sqlite"
+    process = start(path)
+    wait_for_runs(process, path, 5)
+    workers = children_of(process.pid)
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    kept = finished_runs(path)
+    assert kept >= 5
+    deadline = time.monotonic() + 20
+    while any(os.path.exists(f"/proc/{pid}") for pid in workers) and time.monotonic() < deadline:
+        time.sleep(0.1)
+    assert not any(os.path.exists(f"/proc/{pid}") for pid in workers), "workers outlive the run that was killed"
+    assert claims(path) == undisturbed
+
+
+def test_ctrl_c_keeps_what_is_finished_and_exits_with_130(tmp_path, undisturbed):
+    path = tmp_path / "s.sqlite"
+    process = start(path)
+    wait_for_runs(process, path, 5)
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert "the same command goes on from there" in err
+    assert "Traceback" not in err
+    assert finished_runs(path) >= 5
+    assert claims(path) == undisturbed
+
+
+def test_two_runs_of_one_study_into_one_store_lose_nothing(tmp_path, undisturbed):
+    path = tmp_path / "s.sqlite"
+    processes = [start(path), start(path)]
+    outs = [process.communicate(timeout=300) for process in processes]
+    assert [process.returncode for process in processes] == [0, 0], outs
+    for out, _ in outs:
+        report = json.loads(out)
+        assert (report["claims"], report["learning_rates"]) == undisturbed

@@ -1,0 +1,24 @@
+"""A task whose samples cannot be drawn."""
+
+from dataclasses import dataclass
+
+import headstart as hs
+from headstart.tasks.parity import ACCURACY
+
+
+@dataclass(frozen=True)
+class BrokenTask:
+    dim: int
+    degree: int
+
+    semantics = 1
+    losses = hs.Parity.losses
+    num_test = 16
+    metrics = (ACCURACY,)
+    population_size = None
+
+    def sample(self, seed, ids, stream=None):
+        raise RuntimeError("the disk of this task is empty")
+
+    def population(self, seed, ids=None):
+        raise RuntimeError("the disk of this task is empty")

@@ -1,0 +1,64 @@
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from small_runs import parity_run
+
+import headstart as hs
+from headstart.lab.sweep import Search, mean_area, selection_seeds, with_rate
+
+
+def made_traces(run, area, diverged=False):
+    axis = np.array([0, 10, 20])
+    values = {"test_accuracy": np.full(3, area)}
+    if diverged:
+        axis, values = axis[:1], {"test_accuracy": np.array([area])}
+    return hs.Traces((hs.Trace(run.cell, 0, axis, axis, axis * 1.0, values),))
+
+
+def settle(search, area_of):
+    rounds = 0
+    while not search.learn(lambda run: made_traces(run, area_of(run.optimizer.lr))):
+        rounds += 1
+        assert rounds < 50
+    return search.tuned()
+
+
+@given(st.floats(0.001, 10), st.floats(1, 30))
+def test_neighbouring_rates_are_at_most_a_factor_of_one_point_two_apart(lowest, span):
+    sweep = hs.Sweep(lowest, lowest * span)
+    rates = [sweep.rate(i) for i in sweep.indices()]
+    assert rates[-1] >= lowest * span * 0.999
+    assert all(b / a <= 1.2 * 1.001 for a, b in zip(rates, rates[1:], strict=False))
+
+
+@pytest.mark.parametrize("best", [0.02, 0.11, 3.0])
+def test_the_chosen_rate_is_inside_the_grid_however_far_the_search_began(best):
+    tuned = settle(Search(parity_run(), hs.Sweep(0.1, 0.2)), lambda lr: -abs(np.log(lr / best)))
+    assert tuned.rates[0] < tuned.rate < tuned.rates[-1]
+    assert abs(np.log(tuned.rate / best)) <= np.log(1.2) / 2 + 1e-3
+
+
+def test_a_search_that_never_turns_says_so():
+    with pytest.raises(hs.HeadstartError, match="still at the end of the grid"):
+        settle(Search(parity_run(), hs.Sweep(0.1, 0.2)), lambda lr: lr)
+
+
+def test_a_wider_ratio_is_refused():
+    with pytest.raises(hs.HeadstartError, match=r"ratio=1\.5"):
+        hs.Sweep(0.1, 1.0, ratio=1.5)
+
+
+def test_selection_seeds_are_none_of_the_claims_seeds():
+    assert min(selection_seeds(100)) > 100_000
+
+
+def test_a_diverged_run_counts_as_chance():
+    run = parity_run()
+    together = hs.Traces((*made_traces(run, 0.9), *made_traces(run, 0.9, diverged=True)))
+    assert mean_area(together, run.task.metrics[0]) == pytest.approx((0.9 + (0.9 + 3 * 0.5) / 4) / 2, abs=0.05)
+
+
+def test_only_the_learning_rate_changes():
+    run = parity_run(optimizer=hs.AdamW(0.1, beta2=0.95))
+    assert with_rate(run, 0.2).optimizer == hs.AdamW(0.2, beta2=0.95)
