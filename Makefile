@@ -36,7 +36,6 @@ types: setup
 	$(BIN)/mypy
 
 docs: setup
-	$(BIN)/python -m pip install --quiet -c constraints.txt --group docs
 	$(BIN)/sphinx-build -W -q docs docs/_build/html
 	@echo "docs/_build/html/index.html"
 

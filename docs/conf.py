@@ -29,6 +29,8 @@ html_theme = "furo"
 html_title = "Headstart"
 html_copy_source = False
 html_show_sphinx = False
+html_static_path = ["_static"]
+html_css_files = ["tables.css"]
 
 _CODE_OR_SPECIAL = re.compile(r"(`[^`]+`)|([*|_\\])")
 

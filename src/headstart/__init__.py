@@ -13,28 +13,30 @@ from headstart.core.units import Batch, Budget, FullBatch
 from headstart.lab import (
     Arm,
     Claim,
+    FinalRatio,
     Knobs,
     Results,
     Side,
     Store,
     Study,
     Sweep,
+    TimeRatio,
     Verdict,
     Within,
     above,
     below,
-    final_ratio,
     open_store,
-    time_ratio,
     train,
 )
+from headstart.lab.figures import draw_curve, house_style
 from headstart.losses import MSE, Correlation, Hinge, Logistic
+from headstart.measures import Estimate, bootstrap
 from headstart.methods import LayerScale, Method
-from headstart.models import MLP, Activation, Init
+from headstart.models import MLP, Activation, Init, Model
 from headstart.optimizers import SGD, AdamW
-from headstart.plans import Fixed, Online, Phase, Phases
+from headstart.plans import Fixed, Online, Phase, Phases, Plan
 from headstart.run import Fresh, From, Reaches, Run, Same, Step
-from headstart.tasks import Hermite, Parity, Samples, SingleIndex
+from headstart.tasks import Hermite, Parity, Samples, SingleIndex, Task
 
 __version__ = "0.1.0"
 
@@ -49,6 +51,8 @@ __all__ = [
     "Budget",
     "Claim",
     "Correlation",
+    "Estimate",
+    "FinalRatio",
     "Fixed",
     "Fresh",
     "From",
@@ -62,11 +66,13 @@ __all__ = [
     "Logistic",
     "Method",
     "Metric",
+    "Model",
     "Online",
     "Parameter",
     "Parity",
     "Phase",
     "Phases",
+    "Plan",
     "Reaches",
     "Results",
     "Role",
@@ -81,14 +87,17 @@ __all__ = [
     "Stream",
     "Study",
     "Sweep",
+    "Task",
+    "TimeRatio",
     "Trace",
     "Traces",
     "Verdict",
     "Within",
     "above",
     "below",
-    "final_ratio",
+    "bootstrap",
+    "draw_curve",
+    "house_style",
     "open_store",
-    "time_ratio",
     "train",
 ]

@@ -60,7 +60,7 @@ def _settings(pairs: Sequence[str], seeds: int | None) -> dict[str, str]:
 
 def _recall(study: Study, preset: str | None, store: Store) -> tuple[str, Any, Results]:
     """A study's stored results: of the preset named, or as it was last run."""
-    last = store.last_session(study.name)
+    last = store.last_report(study.name)
     if preset is None and last is not None:
         values = jsonlib.loads(last[1])
         preset, knobs = last[0], study.knobs(last[0], {name: jsonlib.dumps(value) for name, value in values.items()})
@@ -70,17 +70,24 @@ def _recall(study: Study, preset: str | None, store: Store) -> tuple[str, Any, R
     return preset, knobs, stored(study, preset, knobs, store)
 
 
+def _reports(store: Path | None) -> dict[str, Any]:
+    """The stored reports by study; looking does not make a store, and a store that was named must be there."""
+    path = store or default_path()
+    if path.exists():
+        with open_store(path) as opened:
+            return opened.reports()
+    if store is not None:
+        raise HeadstartError(f"--store {store}: there is no such store; run a study into it first")
+    return {}
+
+
 @app.command(name="list")
 def list_(json: Json = False, store: StorePath = None) -> None:
     """List the studies: paper, figures, presets with expected minutes, claims and their last verdicts.
 
     Try: headstart list
     """
-    reports: dict[str, Any] = {}
-    path = store or default_path()
-    if path.exists():
-        with open_store(path) as opened:
-            reports = opened.reports()
+    reports = _reports(store)
     rows: list[dict[str, Any]] = []
     for name, study in all_studies().items():
         verdicts = {c["id"]: c["verdict"] for c in reports.get(name, {}).get("claims", [])}
@@ -122,7 +129,7 @@ def run(
     set_: Settings = (),
     only: Annotated[str | None, arg(metavar="TAG", help="of a whole paper, only the studies with this tag")] = None,
     store: StorePath = None,
-    jobs: Annotated[int, arg(metavar="N", help="processes that train (default: one a core)")] = os.cpu_count() or 1,
+    jobs: Annotated[int, arg(metavar="N", help="processes that train")] = os.cpu_count() or 1,
     device: Annotated[str, arg(metavar="NAME", help="cpu, cuda or mps")] = "cpu",
     repair: Annotated[bool, arg(help="first drop damaged chunks of the store, so that they are trained again")] = False,
     json: Json = False,
@@ -137,7 +144,7 @@ def run(
         raise HeadstartError(f"--jobs {jobs}: use at least 1 process")
     chosen = [(s, s.knobs(preset, _settings(set_, seeds))) for s in select(study, only)]
     for s, knobs in chosen:
-        s.arms(knobs)  # a knob out of range is met here, before the store is touched
+        s.validate(knobs)  # a knob out of range is met here, before the store is touched
     if device != "cpu":
         from headstart.engines.loop import check_device
 
@@ -177,9 +184,9 @@ def show(
     """
     s = find(study)
     with open_store(store) as opened:
-        if opened.last_session(s.name) is None and not json:
+        if opened.last_report(s.name) is None and not json:
             print(s.doc.strip())
-            print(f"\nNot run yet: headstart run {study}")
+            print(f"\nNot run yet: headstart run {s.command}")
             return
         used, _, results = _recall(s, preset, opened)
         report = make_report(s, used, results, opened)
@@ -216,7 +223,7 @@ def figure(
 def check(
     only: Annotated[Positional[str | None], arg(metavar="PAPER", help="a paper's folder or a study")] = None,
     /,
-    strict: Annotated[bool, arg(help="exit with 1 when a claim does not hold")] = False,
+    strict: Annotated[bool, arg(help="exit with 1 when a claim does not hold (smoke runs aside)")] = False,
     store: StorePath = None,
     json: Json = False,
 ) -> None:
@@ -224,8 +231,10 @@ def check(
 
     Try: headstart check --strict
     """
-    with open_store(store) as opened:
-        reports = [r for name, r in sorted(opened.reports().items()) if only is None or name.startswith(only)]
+    found = _reports(store)
+    reports = [r for name, r in sorted(found.items()) if only is None or name == only or name.startswith(f"{only}/")]
+    if only is not None and found and not reports:
+        raise HeadstartError(f"no claim of {only!r} is in the store; there are {', '.join(sorted(found))}")
     if json:
         _print(reports)
     elif not reports:
@@ -234,7 +243,8 @@ def check(
         verdicts = [c["verdict"] for r in reports for c in r["claims"]]
         _console().print(scoreboard(reports))
         print(", ".join(f"{verdicts.count(v)} {v}" for v in dict.fromkeys(verdicts)))
-    if strict and any(c["verdict"] == "does not hold" for r in reports for c in r["claims"]):
+    serious = [r for r in reports if r["preset"] != "smoke"]
+    if strict and any(c["verdict"] == "does not hold" for r in serious for c in r["claims"]):
         raise SystemExit(1)
 
 
@@ -245,7 +255,6 @@ def explain(
     preset: Preset = "laptop",
     seeds: Annotated[int | None, arg(metavar="N", help="seeds for the claims")] = None,
     set_: Settings = (),
-    store: StorePath = None,
     jobs: Annotated[int, arg(metavar="N", help="processes that train")] = os.cpu_count() or 1,
     json: Json = False,
 ) -> None:
@@ -255,8 +264,7 @@ def explain(
     """
     s = find(study)
     knobs = s.knobs(preset, _settings(set_, seeds))
-    with open_store(store) as opened:
-        rows = explain_study(s, knobs, opened)
+    rows = explain_study(s, knobs)
     if json:
         _print(rows)
     else:
@@ -307,7 +315,7 @@ def report(
     Try: headstart report less_data
     """
     with open_store(store) as opened:
-        done = [s for s in select(study) if opened.last_session(s.name) is not None]
+        done = [s for s in select(study) if opened.last_report(s.name) is not None]
         if not done:
             raise HeadstartError(f"no study of {study} is in store {opened.path}; run: headstart run {study}")
         for s in done:

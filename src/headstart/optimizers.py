@@ -32,17 +32,19 @@ class Optimizer(Protocol):
         ...
 
 
-def as_rates(owner: str, rates: Mapping[Role, float] | Rates) -> Rates:
-    """Rates by role as a sorted, hashable tuple."""
-    pairs = rates.items() if isinstance(rates, Mapping) else rates
-    out = []
+def by_role(owner: str, name: str, values: Mapping[Role, float] | Rates) -> Rates:
+    """Numbers by role, given as a mapping or as pairs, as a sorted, hashable tuple."""
+    if not isinstance(values, Mapping | tuple | list):
+        raise HeadstartError(f"{owner}({name}={values!r}): give a mapping from Role to number")
+    pairs = list(values.items() if isinstance(values, Mapping) else values)
     for role, value in pairs:
         if role not in list(Role):
-            raise HeadstartError(f"{owner}(rates={{{role!r}: ...}}): roles are {', '.join(Role)}")
-        if not 0 <= value < float("inf"):
-            raise HeadstartError(f"{owner}(rates={{{str(role)!r}: {value!r}}}): a rate is finite and at least 0")
-        out.append((Role(role), float(value)))
-    return tuple(sorted(out))
+            raise HeadstartError(f"{owner}({name}={{{role!r}: ...}}): roles are {', '.join(Role)}")
+        if not isinstance(value, int | float) or not 0 <= value < float("inf"):
+            raise HeadstartError(f"{owner}({name}={{{str(role)!r}: {value!r}}}): give a finite number of at least 0")
+    if len({role for role, _ in pairs}) < len(pairs):
+        raise HeadstartError(f"{owner}({name}={values!r}): each role may appear once")
+    return tuple(sorted((Role(role), float(value)) for role, value in pairs))
 
 
 @dataclass(frozen=True)
@@ -59,7 +61,7 @@ class SGD:
 
     def __post_init__(self) -> None:
         check_positive("SGD", "lr", self.lr)
-        object.__setattr__(self, "rates", as_rates("SGD", self.rates))
+        object.__setattr__(self, "rates", by_role("SGD", "rates", self.rates))
 
     def rate(self, role: Role) -> float:
         """The learning rate of parameters with this role."""
@@ -89,11 +91,12 @@ class AdamW:
         check_positive("AdamW", "lr", self.lr)
         check_positive("AdamW", "eps", self.eps)
         for name in ("beta1", "beta2"):
-            if not 0 <= getattr(self, name) < 1:
-                raise HeadstartError(f"AdamW({name}={getattr(self, name)!r}): {name} lies in [0, 1)")
-        if not 0 <= self.weight_decay < float("inf"):
+            value = getattr(self, name)
+            if not isinstance(value, int | float) or not 0 <= value < 1:
+                raise HeadstartError(f"AdamW({name}={value!r}): {name} lies in [0, 1)")
+        if not isinstance(self.weight_decay, int | float) or not 0 <= self.weight_decay < float("inf"):
             raise HeadstartError(f"AdamW(weight_decay={self.weight_decay!r}): the decay is finite and at least 0")
-        object.__setattr__(self, "rates", as_rates("AdamW", self.rates))
+        object.__setattr__(self, "rates", by_role("AdamW", "rates", self.rates))
 
     def rate(self, role: Role) -> float:
         """The learning rate of parameters with this role."""

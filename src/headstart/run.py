@@ -7,7 +7,7 @@ field of the Run or of one of its parts, or raises that part's `semantics`.
 import hashlib
 import importlib
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass, replace
 from enum import Enum
 from functools import cached_property
@@ -111,6 +111,12 @@ class Run:
 
     def __post_init__(self) -> None:
         check_seed(self.seed)
+        object.__setattr__(self, "seed", int(self.seed))
+        for f in fields(self):
+            if isinstance(getattr(self, f.name), type):
+                raise HeadstartError(f"Run({f.name}={getattr(self, f.name).__name__}): give an instance, not the class")
+        if not isinstance(self.methods, Sequence) or not all(isinstance(m, Method) for m in self.methods):
+            raise HeadstartError(f"Run(methods={self.methods!r}): give a tuple of methods, such as (LayerScale(...),)")
         object.__setattr__(self, "methods", tuple(self.methods))
         if self.loss.name not in self.task.losses:
             raise HeadstartError(
@@ -172,7 +178,9 @@ def encode(part: Any) -> Any:
             data["semantics"] = kind.semantics
         for f in fields(part):
             value = getattr(part, f.name)
-            data[f.name] = float(value) if f.type in (float, "float") and isinstance(value, int) else encode(value)
+            # One and 1.0 are the same number, so they are the same cell.
+            real = f.type in (float, float | None) and isinstance(value, int)
+            data[f.name] = float(value) if real else encode(value)
         return data
     if isinstance(part, Mapping):
         return {str(k): encode(v) for k, v in part.items()}
@@ -189,13 +197,13 @@ def decode(data: Any) -> Any:
         return tuple(decode(v) for v in data)
     if not isinstance(data, dict) or "type" not in data:
         return data
-    module, _, name = data["type"].partition(":")
+    module, _, name = str(data["type"]).partition(":")
     try:
         kind: Any = importlib.import_module(module)
         for attribute in name.split("."):
             kind = getattr(kind, attribute)
         return kind(**{k: decode(v) for k, v in data.items() if k not in ("type", "semantics")})
-    except (ImportError, AttributeError, TypeError) as error:
+    except (ImportError, AttributeError, TypeError, ValueError) as error:
         raise HeadstartError(
             f"stored part {data['type']!r} cannot be built here: {error}; is its module on the path?"
         ) from None

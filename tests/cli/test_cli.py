@@ -2,6 +2,7 @@ import json
 
 import pytest
 
+import headstart as hs
 from headstart.cli import main
 
 STUDY = "less_data/mini_and_full_batch_mlp"
@@ -65,6 +66,7 @@ def test_every_command_has_help_with_an_example(call, command):
         (["figure", STUDY, "--out", "x.gif"], ["not complete"]),
         (["export", STUDY, "--out", "x.txt"], ["--to txt", "parquet or csv"]),
         (["report", STUDY], ["is in store", "headstart run"]),
+        (["check", "--store", "no.sqlite"], ["no.sqlite", "run a study"]),
     ],
 )
 def test_a_mistake_in_the_call_is_one_line_that_names_the_value_and_the_fix(call, args, parts):
@@ -119,11 +121,20 @@ def test_check_prints_the_same_claims_as_show(call, smoke_store):
     assert checked == shown
 
 
-def test_check_strict_exits_with_1_exactly_when_a_claim_does_not_hold(call, smoke_store):
-    reports = json.loads(call("check", "--json", "--store", smoke_store)[1])
-    fails = any(c["verdict"] == "does not hold" for r in reports for c in r["claims"])
-    assert call("check", "--strict", "--store", smoke_store)[0] == (1 if fails else 0)
-    assert call("check", "--store", smoke_store)[0] == 0
+def test_check_strict_exits_with_1_exactly_when_a_claim_does_not_hold(call, smoke_store, tmp_path):
+    path = tmp_path / "verdicts.sqlite"
+    report = json.loads(call("check", "--json", "--store", smoke_store)[1])[0]
+    for preset, verdict, code in [
+        ("smoke", "does not hold", 0),
+        ("laptop", "undecided", 0),
+        ("laptop", "holds", 0),
+        ("laptop", "does not hold", 1),
+    ]:
+        claims = [{**claim, "verdict": verdict} for claim in report["claims"]]
+        with hs.open_store(path) as store:
+            store.save_report(STUDY, preset, "{}", {**report, "preset": preset, "claims": claims})
+        assert call("check", "--strict", "--store", str(path))[0] == code
+        assert call("check", "--store", str(path))[0] == 0
 
 
 @pytest.mark.parametrize(("format", "magic"), [("png", b"\x89PNG"), ("pdf", b"%PDF"), ("svg", b"<?xml")])
@@ -167,7 +178,7 @@ def test_a_second_run_trains_nothing_and_more_seeds_extend_it(call, smoke_store)
 def test_report_writes_picture_page_and_json_and_renews_the_readme(call, smoke_store, tmp_path):
     from headstart.lab.report import BEGIN, END
 
-    (tmp_path / "README.md").write_text(f"before\n{BEGIN}\nold\n{END}\nafter\n")
+    (tmp_path / "README.md").write_text(f"before\n{BEGIN}\nstale\n{END}\nafter\n")
     assert call("report", "less_data", "--preset", "smoke", "--store", smoke_store)[0] == 0
     base = tmp_path / "docs" / "results" / STUDY
     data = json.loads(base.with_suffix(".json").read_text())
@@ -176,7 +187,7 @@ def test_report_writes_picture_page_and_json_and_renews_the_readme(call, smoke_s
     text = (tmp_path / "README.md").read_text()
     assert text.startswith("before")
     assert text.endswith("after\n")
-    assert "old" not in text
+    assert "stale" not in text
     for claim in data["claims"]:
         assert claim["statement"] in text
         assert claim["statement"] in base.with_suffix(".md").read_text()

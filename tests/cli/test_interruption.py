@@ -60,7 +60,7 @@ def test_a_killed_run_started_again_ends_with_the_same_claims(tmp_path, undistur
     wait_for_runs(process, path, 5)
     workers = children_of(process.pid)
     process.send_signal(signal.SIGKILL)
-    process.wait()
+    process.communicate()
     kept = finished_runs(path)
     assert kept >= 5
     deadline = time.monotonic() + 20

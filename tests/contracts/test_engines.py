@@ -13,7 +13,7 @@ import torch
 from headstart.core.errors import HeadstartError
 from headstart.core.roles import Role
 from headstart.core.streams import Stream, integers
-from headstart.core.trace import Status
+from headstart.core.trace import Status, Traces
 from headstart.core.units import Batch, Budget, FullBatch, flops_per_sample
 from headstart.engines import Interrupted, Job, choose, engines, loop
 from headstart.losses import MSE, Correlation, Hinge, Logistic
@@ -496,3 +496,30 @@ def test_the_loop_writes_checkpoints_as_time_passes(tmp_path):
     (again,) = train(loop.Loop(), job, watch=lambda index, step: heard.append(step) or False)
     assert heard == [40]
     assert_same_trace(again.trace, train(loop.Loop(), PARITY)[0].trace)
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_a_checkpoint_of_another_run_or_of_anything_else_is_not_used(engine, tmp_path):
+    run = Run(Parity(8, 2), MLP(16), Online(), MSE(), SGD(0.1), batch=Batch(8), budget=Budget(40, 10))
+    path = tmp_path / "checkpoint"
+    others = [run.at(7), replace(run, model=MLP(17))]
+    for other in others:
+        with pytest.raises(Interrupted):
+            list(engine.train([Job(run, checkpoint=path)], watch=lambda index, step: step == 20))
+        (resumed,) = engine.train([Job(other, checkpoint=path)])
+        (straight,) = engine.train([Job(other)])
+        assert np.array_equal(resumed.trace["test_loss"], straight.trace["test_loss"])
+    torch.save({"x": 1}, path)
+    (resumed,) = engine.train([Job(run, checkpoint=path)])
+    assert resumed.trace.status is Status.FINISHED
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_a_run_that_is_not_finite_from_the_start_has_no_records_and_can_still_be_shown(engine):
+    run = Run(Parity(8, 2), MLP(16), Online(), MSE(), SGD(0.1), batch=Batch(8), budget=Budget(40, 10))
+    (good,) = engine.train([Job(run)])
+    (bad,) = engine.train([Job(replace(run, methods=(LayerScale(init={Role.READOUT: 1e38}),)))])
+    assert bad.trace.status is Status.DIVERGED
+    assert Traces((good.trace, bad.trace)).stack("test_accuracy", 0.5)[1].tolist() == [0.5] * 5
+    assert "without records" in repr(Traces((bad.trace,)))
+    assert "without records" in Traces((bad.trace,))._repr_html_()

@@ -258,3 +258,41 @@ def test_a_plan_that_makes_no_sense_is_refused(make, message):
 def test_a_plan_that_does_not_fit_its_batch_or_budget_is_refused(plan, batch, message):
     with pytest.raises(HeadstartError, match=message):
         plan.course(batch, STEPS)
+
+
+SIX_PHASES = Phases(
+    tuple(
+        Phase(fraction=fraction, epochs=epochs)
+        for fraction, epochs in zip((0.001, 0.002, 0.005, 0.01, 0.02, 0.1), (100, 50, 20, 10, 10, 4), strict=True)
+    )
+)
+
+
+@pytest.mark.parametrize(("batch", "steps"), [(32, 1998), (8, 1999), (32, 555), (16, 1000), (1, 777)])
+def test_the_papers_schedule_fills_any_budget_however_its_pools_round(batch, steps):
+    legs = SIX_PHASES.course(Batch(batch), steps).legs
+    assert sum(leg.steps for leg in legs) == steps
+
+
+def drawn_ids(plan, batch, steps):
+    course = plan.course(Batch(batch), steps)
+    place, out = course.start(0), []
+    for step in range(steps):
+        place = course.observe(place, step)
+        out.append(course.ids(place, step))
+    return np.stack(out)
+
+
+def test_two_fresh_phases_never_repeat_a_sample():
+    ids = drawn_ids(Phases((Phase(steps=2), Phase(steps=2))), 4, 4)
+    assert len(set(ids.ravel())) == 16
+
+
+def test_an_independent_pool_shares_nothing_with_the_fresh_samples_before_it():
+    ids = drawn_ids(Phases((Phase(steps=2), Phase(size=4)), nested=False), 4, 4)
+    assert not set(ids[:2].ravel()) & set(ids[2:].ravel())
+
+
+def test_phases_that_round_up_to_more_steps_than_the_budget_are_refused():
+    with pytest.raises(HeadstartError, match="beyond the budget of 3 steps"):
+        Phases((Phase(size=1, epochs=1),) * 5).course(Batch(8), 3)

@@ -61,4 +61,4 @@ def test_traces_show_themselves():
     traces = Traces((make_trace([0.5, 0.75]), make_trace([0.5], 1, Status.DIVERGED)))
     assert repr(traces) == "Traces(2 runs to step 10, 1 diverged; final mean test_accuracy 0.625)"
     assert "test_accuracy" in traces._repr_html_()
-    assert repr(Traces(())) == "Traces(none)"
+    assert repr(Traces(())) == "Traces(0 runs without records)"

@@ -87,7 +87,7 @@ def test_a_store_of_a_newer_format_is_refused_and_left_alone(tmp_path):
     db.execute("UPDATE meta SET value = '999'")
     db.commit()
     db.close()
-    with pytest.raises(hs.HeadstartError, match="format 999.*upgrade"):
+    with pytest.raises(hs.HeadstartError, match=r"format 999.*upgrade"):
         hs.open_store(path)
     db = sqlite3.connect(path)
     assert db.execute("SELECT value FROM meta").fetchone() == ("999",)

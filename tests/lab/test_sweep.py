@@ -1,3 +1,5 @@
+import itertools
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -29,7 +31,7 @@ def test_neighbouring_rates_are_at_most_a_factor_of_one_point_two_apart(lowest, 
     sweep = hs.Sweep(lowest, lowest * span)
     rates = [sweep.rate(i) for i in sweep.indices()]
     assert rates[-1] >= lowest * span * 0.999
-    assert all(b / a <= 1.2 * 1.001 for a, b in zip(rates, rates[1:], strict=False))
+    assert all(b / a <= 1.2 * 1.001 for a, b in itertools.pairwise(rates))
 
 
 @pytest.mark.parametrize("best", [0.02, 0.11, 3.0])

@@ -77,7 +77,7 @@ def arms(knobs):
             hs.Arm("large", "fresh", run, hs.Sweep(0.1, 0.2), hs.Side.LARGE)]
 
 def claims(knobs):
-    return [hs.Claim("final", "small is better", "-", hs.above(1), hs.final_ratio("small", "large"))]
+    return [hs.Claim("final", "small is better", "-", hs.above(1), hs.FinalRatio("small", "large"))]
 
 def figure(results):
     from headstart.lab.figures import draw_curve, house_style

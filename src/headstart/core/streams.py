@@ -56,7 +56,7 @@ def words(seed: int, stream: Stream, ids: ArrayLike, num: int) -> Words:
     ids = np.atleast_1d(np.asarray(ids, dtype=np.uint64))[:, None]
     lanes = np.arange((num + 3) // 4, dtype=np.uint64)[None, :]
     block = philox((ids & _LOW, ids >> _SHIFT, lanes & _LOW, lanes >> _SHIFT), (int(seed), int(stream)))
-    return np.stack(block, axis=-1).reshape(len(ids), -1)[:, :num]
+    return np.stack(block, axis=-1).reshape(len(ids), 4 * lanes.size)[:, :num]
 
 
 def signs(seed: int, stream: Stream, ids: ArrayLike, num: int) -> NDArray[np.float32]:
@@ -76,7 +76,7 @@ def normals(seed: int, stream: Stream, ids: ArrayLike, num: int) -> NDArray[np.f
     u = uniforms(seed, stream, ids, num + num % 2)
     radius, angle = np.sqrt(-2.0 * np.log(u[:, 0::2])), 2.0 * np.pi * u[:, 1::2]
     z = np.stack((radius * np.cos(angle), radius * np.sin(angle)), axis=-1)
-    return z.reshape(len(u), -1)[:, :num].astype(np.float32)
+    return z.reshape(u.shape)[:, :num].astype(np.float32)
 
 
 def integers(seed: int, stream: Stream, ids: ArrayLike, num: int, high: int) -> NDArray[np.int64]:

@@ -84,7 +84,8 @@ class Traces(Sequence[Trace]):
         for row, trace in zip(out, self.members, strict=True):
             if not np.array_equal(trace.steps, longest.steps[: len(trace.steps)]):
                 raise HeadstartError("these traces were recorded at different steps and cannot be stacked")
-            row[: len(trace.steps)] = trace[metric]
+            if len(trace.steps):
+                row[: len(trace.steps)] = trace[metric]
         return out
 
     def to_pandas(self) -> "pd.DataFrame":
@@ -109,8 +110,8 @@ class Traces(Sequence[Trace]):
         return pd.concat(frames, ignore_index=True) if frames else pd.DataFrame()
 
     def __repr__(self) -> str:
-        if not self.members:
-            return "Traces(none)"
+        if not any(len(trace.steps) for trace in self.members):
+            return f"Traces({len(self)} runs without records)"
         last = self.grid()
         finals = (
             f"{name} {np.mean([t.values[name][-1] for t in self.members if len(t.steps)]):.4g}"
@@ -122,8 +123,8 @@ class Traces(Sequence[Trace]):
 
     def _repr_html_(self) -> str:
         """A table of final values by cell for notebooks."""
-        if not self.members:
-            return "<p>no traces</p>"
+        if not any(len(trace.steps) for trace in self.members):
+            return f"<p>{len(self)} runs without records</p>"
         final = self.to_pandas().sort_values("step").groupby(["cell", "seed"]).tail(1)
         columns = [c for c in final.columns if c.startswith(("test_", "train_", "norm_"))]
         return final.groupby("cell")[columns].agg(["mean", "std"]).to_html(float_format=lambda v: f"{v:.4g}")

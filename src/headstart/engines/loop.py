@@ -1,6 +1,5 @@
 """The reference engine: one run at a time, plain PyTorch. What it computes is what every other engine must compute."""
 
-import os
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -11,6 +10,7 @@ import numpy as np
 import torch
 
 from headstart.core.errors import HeadstartError
+from headstart.core.files import replacing
 from headstart.core.streams import Stream
 from headstart.core.trace import Status, Trace
 from headstart.core.units import FullBatch, flops_per_sample
@@ -252,11 +252,12 @@ class _Training:
         )
 
     def _save(self) -> None:
-        """Write the whole state: temporary file, fsync, rename."""
+        """Write the whole state."""
         path = self.job.checkpoint
         if path is None:
             return
         state = {
+            "run": [self.run.cell, self.run.seed],
             "step": self.step,
             "samples": self.samples,
             "seconds": self.seconds,
@@ -268,13 +269,8 @@ class _Training:
             "kept_at": [self.job.keep.index(at) for at in self.kept],
             "keep": repr(self.job.keep),
         }
-        path.parent.mkdir(parents=True, exist_ok=True)
-        temporary = path.with_suffix(f".{os.getpid()}.tmp")
-        with temporary.open("wb") as file:
-            torch.save(state, file)
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.replace(path)
+        with replacing(path) as temporary:
+            torch.save(state, temporary)
 
     def _load(self) -> None:
         """Go on from the checkpoint if there is one that fits; a checkpoint that cannot be read is not used."""
@@ -285,7 +281,8 @@ class _Training:
             state = torch.load(path, map_location=self.device, weights_only=True)
         except Exception:  # torch raises many kinds for a damaged file; training from the start is always right
             return
-        if state["keep"] != repr(self.job.keep):
+        mine = {"run": [self.run.cell, self.run.seed], "keep": repr(self.job.keep)}
+        if not isinstance(state, dict) or {name: state.get(name) for name in mine} != mine:
             return
         self.step, self.samples, self.seconds = state["step"], state["samples"], state["seconds"]
         self.place = Place(*state["place"])

@@ -1,6 +1,6 @@
 """Level 6: studies, claims, the runner and the store."""
 
-from headstart.lab.claims import Checked, Claim, Verdict, Within, above, below, final_ratio, time_ratio
+from headstart.lab.claims import Checked, Claim, FinalRatio, TimeRatio, Verdict, Within, above, below
 from headstart.lab.conduct import conduct
 from headstart.lab.store import Store, open_store
 from headstart.lab.study import Arm, Knobs, Results, Side, Study, stored
@@ -11,20 +11,20 @@ __all__ = [
     "Arm",
     "Checked",
     "Claim",
+    "FinalRatio",
     "Knobs",
     "Results",
     "Side",
     "Store",
     "Study",
     "Sweep",
+    "TimeRatio",
     "Verdict",
     "Within",
     "above",
     "below",
     "conduct",
-    "final_ratio",
     "open_store",
     "stored",
-    "time_ratio",
     "train",
 ]

@@ -42,10 +42,11 @@ class Within:
         """The verdict on an interval."""
         if np.isnan([estimate.low, estimate.high]).any():
             return Verdict.UNDECIDED
-        if self.low < estimate.low and estimate.high < self.high:
-            return Verdict.HOLDS
         if estimate.high <= self.low or estimate.low >= self.high:
             return Verdict.DOES_NOT_HOLD
+        above = self.low < estimate.low or self.low == -float("inf")
+        if above and (estimate.high < self.high or self.high == float("inf")):
+            return Verdict.HOLDS
         return Verdict.UNDECIDED
 
 
@@ -96,48 +97,71 @@ def check_claim(claim: Claim, results: "Results") -> Checked:
     return Checked(claim, estimate, claim.rule.verdict(estimate))
 
 
-def _paired(results: "Results", *arms: str) -> list[NDArray[np.float64]]:
+def _paired(results: "Results", arms: tuple[str, str]) -> list[NDArray[np.float64]]:
     """The leading test metric of each arm, [seeds, records], on the same seeds in the same order."""
-    seeds = {results.traces[arm].seeds for arm in arms}
-    if len(seeds) != 1:
-        raise HeadstartError(f"arms {', '.join(arms)} were trained on different seeds and cannot be paired")
+    if results.traces[arms[0]].seeds != results.traces[arms[1]].seeds:
+        raise HeadstartError(f"arms {' and '.join(arms)} were trained on different seeds and cannot be paired")
     return [results.curves(arm) for arm in arms]
 
 
-def time_ratio(small: str, large: str, target: float, axis: str = "steps") -> Callable[["Results"], Estimate]:
+@dataclass(frozen=True)
+class TimeRatio:
     """Time to `target` of arm `small` over that of arm `large`, on the seed-mean curves of the test metric.
 
-    `axis` is "steps" or "samples". An arm that misses the target within its budget is censored: its time is anywhere
-    from its budget to infinity, and the interval reaches as far as that allows. The bootstrap pairs arms by seed.
+    `axis` is "steps", "samples" or "flops". An arm that misses the target within its budget is censored: its time is
+    anywhere from its budget to infinity, and the interval reaches as far as that allows. The bootstrap pairs arms by
+    seed.
     """
 
-    def estimate(results: "Results") -> Estimate:
-        better = results.metric(small).higher_is_better
-        curves = _paired(results, small, large)
-        axes = [np.asarray(getattr(results.traces[arm].grid(), axis), dtype=np.float64) for arm in (small, large)]
+    small: str
+    large: str
+    target: float
+    axis: str = "steps"
+
+    def __post_init__(self) -> None:
+        if self.axis not in ("steps", "samples", "flops"):
+            raise HeadstartError(f"TimeRatio(axis={self.axis!r}): choose steps, samples or flops")
+
+    @property
+    def arms(self) -> tuple[str, str]:
+        """The arms it compares."""
+        return self.small, self.large
+
+    def __call__(self, results: "Results") -> Estimate:
+        """The ratio with its interval."""
+        better = results.metric(self.small).higher_is_better
+        curves = _paired(results, self.arms)
+        axes = [np.asarray(getattr(results.traces[arm].grid(), self.axis), dtype=np.float64) for arm in self.arms]
 
         def bounds(rows: NDArray[np.int64]) -> tuple[float, float]:
             # Within the first interval between records a time is not resolved, so it counts as that interval.
             times = [
-                max(time_to_target(t, c[rows].mean(axis=0), target, better), t[1])
+                max(time_to_target(t, c[rows].mean(axis=0), self.target, better), t[1])
                 for t, c in zip(axes, curves, strict=True)
             ]
             least = [t if np.isfinite(t) else a[-1] for t, a in zip(times, axes, strict=True)]
             return (least[0] / times[1] if np.isfinite(times[1]) else 0.0), times[0] / least[1]
 
-        low = bootstrap(lambda rows: bounds(rows)[0], curves[0].shape[0])
-        high = bootstrap(lambda rows: bounds(rows)[1], curves[0].shape[0])
-        value = high.value if np.isfinite(high.value) else low.value
+        low = bootstrap(lambda rows: bounds(rows)[0], len(curves[0]))
+        high = bootstrap(lambda rows: bounds(rows)[1], len(curves[0]))
+        # With one arm censored the other end of what is possible is reported; with both there is nothing to report.
+        value = high.value if np.isfinite(high.value) else low.value or float("nan")
         return Estimate(value, low.low, high.high)
 
-    return estimate
 
-
-def final_ratio(small: str, large: str) -> Callable[["Results"], Estimate]:
+@dataclass(frozen=True)
+class FinalRatio:
     """The seed-mean of the last test metric of arm `small` over that of arm `large`."""
 
-    def estimate(results: "Results") -> Estimate:
-        a, b = (curves[:, -1] for curves in _paired(results, small, large))
-        return bootstrap(lambda rows: float(a[rows].mean() / b[rows].mean()), len(a))
+    small: str
+    large: str
 
-    return estimate
+    @property
+    def arms(self) -> tuple[str, str]:
+        """The arms it compares."""
+        return self.small, self.large
+
+    def __call__(self, results: "Results") -> Estimate:
+        """The ratio with its interval."""
+        a, b = (curves[:, -1] for curves in _paired(results, self.arms))
+        return bootstrap(lambda rows: float(a[rows].mean() / b[rows].mean()), len(a))

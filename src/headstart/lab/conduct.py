@@ -9,7 +9,7 @@ from headstart.lab.progress import Progress
 from headstart.lab.runner import execute
 from headstart.lab.store import Store
 from headstart.lab.study import Results, Study, gather, knobs_json
-from headstart.lab.sweep import with_rate
+from headstart.lab.sweep import selection_seeds, with_rate
 from headstart.lab.workers import workers
 from headstart.run import Run
 
@@ -37,20 +37,14 @@ def conduct(
             results = gather(study, knobs, store, train)
     finally:
         store.set_seconds(session, time.monotonic() - began)
-    for name, cells in selection_cells(results).items():
-        store.set_arm(study.name, preset, knobs_json(knobs), name, "selection", cells)
-        store.set_arm(study.name, preset, knobs_json(knobs), name, "claim", [results.arms[name].run.cell])
+    tuning = list(selection_seeds(knobs.num_selection_seeds))
+    for name, arm in results.arms.items():
+        cells = sorted({with_rate(arm.run, rate).cell for rate in results.tuned[name].rates})
+        store.set_arm(study.name, preset, knobs_json(knobs), name, "selection", cells, tuning)
+        store.set_arm(study.name, preset, knobs_json(knobs), name, "claim", [arm.run.cell], results.traces[name].seeds)
     report = make_report(study, preset, results, store)
     store.save_report(study.name, preset, knobs_json(knobs), report)
     return Outcome(results, report)
-
-
-def selection_cells(results: Results) -> dict[str, list[str]]:
-    """The cells that each arm's learning rate was chosen from."""
-    return {
-        name: sorted({with_rate(arm.run, rate).cell for rate in results.tuned[name].rates})
-        for name, arm in results.arms.items()
-    }
 
 
 def make_report(study: Study, preset: str, results: Results, store: Store) -> dict[str, Any]:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from headstart.core.errors import HeadstartError
+from headstart.core.files import replacing
 from headstart.lab.study import Results, Side
 from headstart.measures import mean_band
 
@@ -66,13 +67,11 @@ def save_figure(figure: "Figure", path: Path, format: str = "png") -> Path:
     """Write a figure: temporary file, then rename."""
     if format not in FORMATS:
         raise HeadstartError(f"--format {format}: choose one of {', '.join(FORMATS)}")
-    temporary = path.with_name(f".{path.name}.tmp")
+    # No date inside, so that the same results make the same file.
+    metadata = {"png": {"Software": None}, "pdf": {"CreationDate": None}, "svg": {"Date": None}}[format]
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        # No date inside, so that the same results make the same file.
-        metadata = {"png": {"Software": None}, "pdf": {"CreationDate": None}, "svg": {"Date": None}}[format]
-        figure.savefig(temporary, format=format, metadata=metadata, bbox_inches="tight")
-        temporary.replace(path)
+        with replacing(path) as temporary:
+            figure.savefig(temporary, format=format, metadata=metadata, bbox_inches="tight")
     except OSError as error:
         raise HeadstartError(f"--out {path}: the figure cannot be written: {error}; name another file") from None
     return path

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from headstart.core.errors import HeadstartError
+from headstart.core.files import replacing
 from headstart.lab.figures import save_figure
 from headstart.lab.study import Results, Study
 
@@ -22,7 +23,8 @@ def interval(claim: Mapping[str, Any]) -> str:
     def number(value: float | None) -> str:
         return "∞" if value is None else f"{value:.3g}"
 
-    return f"{number(claim['estimate'])} [{number(claim['low'])}, {number(claim['high'])}]"
+    estimate = "not reached" if claim["estimate"] is None else number(claim["estimate"])
+    return f"{estimate} [{number(claim['low'])}, {number(claim['high'])}]"
 
 
 def claims_table(report: Mapping[str, Any]) -> "Table":
@@ -59,7 +61,7 @@ def _page(study: Study, report: Mapping[str, Any], picture: str) -> str:
     claims = "\n".join(
         f"| {c['statement']} | {interval(c)} | {c['paper']} | **{c['verdict']}** |" for c in report["claims"]
     )
-    command = f"headstart run {study.name} --preset {report['preset']}"
+    command = f"headstart run {study.command} --preset {report['preset']}"
     return (
         f"# {study.title}\n\n{report['paper']}, {report['figures']}. `{command}`, {report['seeds']} seeds, "
         f"{report['minutes']:.1f} minutes on {report['machine']}, commit {report['commit']}.\n\n"
@@ -116,9 +118,7 @@ def scoreboard(reports: Sequence[Mapping[str, Any]]) -> "Table":
 
 def _write(path: Path, text: str) -> None:
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        temporary = path.with_name(f".{path.name}.tmp")
-        temporary.write_text(text)
-        temporary.replace(path)
+        with replacing(path) as temporary:
+            temporary.write_text(text)
     except OSError as error:
         raise HeadstartError(f"{path} cannot be written: {error}; name another folder with --out") from None

@@ -30,6 +30,7 @@ from headstart.run import At, Run, decode, encode
 
 FORMAT = 1
 _AXES = ("step", "samples", "flops")
+_NEWEST_LAST = "ORDER BY preset <> 'smoke', created"
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS cells (cell TEXT PRIMARY KEY, json TEXT NOT NULL) WITHOUT ROWID;
@@ -44,7 +45,7 @@ CREATE TABLE IF NOT EXISTS runs (
 CREATE TABLE IF NOT EXISTS weights (
   cell TEXT, seed INTEGER, moment TEXT, checksum INTEGER, data BLOB, PRIMARY KEY (cell, seed, moment)) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS arms (
-  study TEXT, preset TEXT, knobs TEXT, arm TEXT, kind TEXT, cell TEXT,
+  study TEXT, preset TEXT, knobs TEXT, arm TEXT, kind TEXT, cell TEXT, seeds TEXT NOT NULL,
   PRIMARY KEY (study, preset, knobs, arm, kind, cell)) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS sessions (
   id INTEGER PRIMARY KEY, study TEXT, preset TEXT, knobs TEXT, started REAL, seconds REAL);
@@ -74,13 +75,7 @@ class Store:
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             self._db = sqlite3.connect(path, timeout=60, isolation_level=None, check_same_thread=False)
-            self._db.execute("PRAGMA journal_mode=WAL")
-            self._db.execute("PRAGMA synchronous=FULL")
-            with self._write():
-                for statement in _SCHEMA.split(";"):
-                    self._db.execute(statement)
-                self._db.execute("INSERT OR IGNORE INTO meta VALUES ('format', ?)", (str(FORMAT),))
-            found = int(self._db.execute("SELECT value FROM meta WHERE key = 'format'").fetchone()[0])
+            found = self._set_up()
         except (OSError, sqlite3.Error) as error:
             raise HeadstartError(
                 f"store {path} cannot be used: {error}; name another with --store PATH or HEADSTART_STORE"
@@ -91,6 +86,24 @@ class Store:
                 f"store {path} has format {found}, this version reads up to {FORMAT}; upgrade headstart, "
                 "or name another store with --store PATH"
             )
+
+    def _set_up(self) -> int:
+        """Make the tables if they are not there; returns the format of the file."""
+        for attempt in range(100):
+            try:
+                self._db.execute("PRAGMA journal_mode=WAL")
+                break
+            except sqlite3.OperationalError as error:
+                # Two processes that open a new store at once: SQLite's own patience does not cover this switch.
+                if "locked" not in str(error) or attempt == 99:
+                    raise
+                time.sleep(0.1)
+        self._db.execute("PRAGMA synchronous=FULL")
+        with self._write():
+            for statement in _SCHEMA.split(";"):
+                self._db.execute(statement)
+            self._db.execute("INSERT OR IGNORE INTO meta VALUES ('format', ?)", (str(FORMAT),))
+        return int(self._db.execute("SELECT value FROM meta WHERE key = 'format'").fetchone()[0])
 
     def close(self) -> None:
         """Close the file."""
@@ -222,14 +235,21 @@ class Store:
             cells = [cell for (cell,) in self._db.execute("SELECT cell FROM cells ORDER BY cell")]
             return Traces(tuple(t for cell in cells for t in self.cell_traces(cell)))
         found = self._db.execute(
-            "SELECT arm, cell FROM arms WHERE study = ? AND kind = ? AND (preset, knobs) = "
-            "(SELECT preset, knobs FROM sessions WHERE study = ? ORDER BY id DESC LIMIT 1) ORDER BY arm, cell",
-            (study, kind, study),
+            "SELECT arm, cell, seeds FROM arms WHERE study = ? AND kind = ? AND (preset, knobs) = (?, ?) "
+            "ORDER BY arm, cell",
+            (study, kind, *(self.last_report(study) or ("", ""))),
         ).fetchall()
         if not found:
-            raise HeadstartError(f"study {study} is not in store {self.path}; run it with: headstart run {study}")
-        labels = [({"study": study, "arm": name}, cell) for name, cell in found if arm in (None, name)]
-        return Traces(tuple(t for label, cell in labels for t in self.cell_traces(cell, labels=label)))
+            raise HeadstartError(
+                f"study {study} has no finished run in store {self.path}; run it: headstart run {study}"
+            )
+        if arm is not None and arm not in [name for name, *_ in found]:
+            raise HeadstartError(f"there is no arm {arm!r}; {study} has {', '.join(sorted({n for n, *_ in found}))}")
+        members: list[Trace] = []
+        for name, cell, seeds in found:
+            if arm in (None, name):
+                members += self.cell_traces(cell, json.loads(seeds), {"study": study, "arm": name})
+        return Traces(tuple(members))
 
     def run_of(self, cell: str) -> Run:
         """The Run of a stored cell, at seed 0, its parts built from their modules."""
@@ -278,19 +298,21 @@ class Store:
         query = "SELECT SUM(seconds) FROM sessions WHERE (study, preset, knobs) = (?, ?, ?)"
         return float(self._db.execute(query, (study, preset, knobs)).fetchone()[0] or 0.0)
 
-    def last_session(self, study: str) -> tuple[str, str] | None:
-        """The (preset, knobs) a study was last run with."""
-        query = "SELECT preset, knobs FROM sessions WHERE study = ? ORDER BY id DESC LIMIT 1"
-        row = self._db.execute(query, (study,)).fetchone()
-        return None if row is None else (row[0], row[1])
+    def last_report(self, study: str) -> tuple[str, str] | None:
+        """The (preset, knobs) of a study's newest finished run; smoke runs count only where there is no other."""
+        query = f"SELECT preset, knobs FROM reports WHERE study = ? {_NEWEST_LAST}"
+        rows = self._db.execute(query, (study,)).fetchall()
+        return (rows[-1][0], rows[-1][1]) if rows else None
 
-    def set_arm(self, study: str, preset: str, knobs: str, arm: str, kind: str, cells: Iterable[str]) -> None:
-        """Say which cells serve an arm, in place of what was said before."""
+    def set_arm(
+        self, study: str, preset: str, knobs: str, arm: str, kind: str, cells: Iterable[str], seeds: Iterable[int]
+    ) -> None:
+        """Say which cells at which seeds serve an arm, in place of what was said before."""
         with self._write():
-            key = (study, preset, knobs, arm, kind)
+            key, listed = (study, preset, knobs, arm, kind), json.dumps(list(seeds))
             self._db.execute("DELETE FROM arms WHERE (study, preset, knobs, arm, kind) = (?, ?, ?, ?, ?)", key)
             for cell in cells:
-                self._db.execute("INSERT INTO arms VALUES (?, ?, ?, ?, ?, ?)", (*key, cell))
+                self._db.execute("INSERT INTO arms VALUES (?, ?, ?, ?, ?, ?, ?)", (*key, cell, listed))
 
     def save_report(self, study: str, preset: str, knobs: str, report: Mapping[str, Any]) -> None:
         """Keep a study's claims as they came out."""
@@ -299,8 +321,9 @@ class Store:
             self._db.execute("INSERT OR REPLACE INTO reports VALUES (?, ?, ?, ?, ?)", row)
 
     def reports(self) -> dict[str, dict[str, Any]]:
-        """The newest report of every study in the store, by the study's name."""
-        return {s: json.loads(j) for s, j in self._db.execute("SELECT study, json FROM reports ORDER BY created")}
+        """The newest report of every study in the store, by the study's name; smoke only where there is no other."""
+        query = f"SELECT study, json FROM reports {_NEWEST_LAST}"
+        return {study: json.loads(text) for study, text in self._db.execute(query)}
 
     def commits(self, cells: Iterable[str]) -> list[str]:
         """The distinct commits that trained these cells."""

@@ -65,6 +65,8 @@ class Results:
 
     def metric(self, arm: str) -> Metric:
         """The leading metric of an arm's task."""
+        if arm not in self.arms:
+            raise HeadstartError(f"there is no arm {arm!r}; the study has {', '.join(self.arms)}")
         return self.arms[arm].run.task.metrics[0]
 
     def curves(self, arm: str) -> NDArray[np.float64]:
@@ -88,6 +90,12 @@ class Study:
     figure: Callable[[Results], "Figure"]
     doc: str = ""
     tags: tuple[str, ...] = ()
+    file: str | None = None
+
+    @property
+    def command(self) -> str:
+        """What `headstart run` calls it: its name, or the file it was read from."""
+        return self.file or self.name
 
     def knobs(self, preset: str = "laptop", settings: Mapping[str, str] | None = None) -> Any:
         """The knobs of a preset, some of them set anew. Values are JSON, or plain words."""
@@ -104,6 +112,14 @@ class Study:
                 )
             values[name] = _parse(text)
         return _validated(type(base), values, settings or {})
+
+    def validate(self, knobs: Any) -> None:
+        """Build every arm and claim, so that a mistake is met before anything is trained."""
+        arms = [arm.name for arm in self.arms(knobs)]
+        for claim in self.claims(knobs):
+            for name in getattr(claim.estimate, "arms", ()):
+                if name not in arms:
+                    raise HeadstartError(f"claim {claim.id!r} names the arm {name!r}; there are {', '.join(arms)}")
 
     def check(self, results: Results) -> list[Checked]:
         """Every claim, computed."""
@@ -144,7 +160,7 @@ def gather(study: Study, knobs: Any, store: Store, train: Train) -> Results:
     open_ = list(searches)
     while open_:
         needed = [run.at(seed) for name in open_ for run in searches[name].needed() for seed in seeds]
-        train(needed, f"learning rates of {len(open_)} arms")
+        train(needed, f"learning rates, {len(open_)} of {len(arms)} arms")
         open_ = [name for name in open_ if not searches[name].learn(lambda run: store.cell_traces(run.cell, seeds))]
     tuned = {name: search.tuned() for name, search in searches.items()}
     chosen = {name: with_rate(arm.run, tuned[name].rate) for name, arm in arms.items()}
@@ -166,7 +182,7 @@ def stored(study: Study, preset: str, knobs: Any, store: Store) -> Results:
         if missing:
             raise HeadstartError(
                 f"{study.name} --preset {preset} is not complete in store {store.path}: {missing} runs are missing; "
-                f"run: headstart run {study.name} --preset {preset}"
+                f"run: headstart run {study.command} --preset {preset}"
             )
 
     return gather(study, knobs, store, refuse)

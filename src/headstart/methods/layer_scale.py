@@ -6,7 +6,7 @@ from typing import ClassVar
 
 from headstart.core.roles import Parameter, Role
 from headstart.methods.method import Method
-from headstart.optimizers import Rates, as_rates
+from headstart.optimizers import Rates, by_role
 
 
 @dataclass(frozen=True)
@@ -22,8 +22,8 @@ class LayerScale(Method):
     semantics: ClassVar[int] = 1
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "init", as_rates("LayerScale", self.init))
-        object.__setattr__(self, "rate", as_rates("LayerScale", self.rate))
+        object.__setattr__(self, "init", by_role("LayerScale", "init", self.init))
+        object.__setattr__(self, "rate", by_role("LayerScale", "rate", self.rate))
 
     def init_scale(self, parameter: Parameter) -> float:
         """The factor of the parameter's role."""

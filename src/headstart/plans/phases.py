@@ -1,9 +1,10 @@
 """Multi-phase training: pools that change, usually grow, as training goes on."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-from headstart.core.errors import HeadstartError, check_count
+from headstart.core.errors import HeadstartError, check_count, check_positive
 from headstart.core.units import Batch, FullBatch
 from headstart.plans.course import Course, Leg, Pool, batch_size, check_pool
 
@@ -32,10 +33,12 @@ class Phase:
             check_count("Phase", "size", self.size)
         if self.steps is not None:
             check_count("Phase", "steps", self.steps)
-        if self.fraction is not None and not 0 < self.fraction <= 1:
-            raise HeadstartError(f"Phase(fraction={self.fraction!r}): a fraction of the online budget lies in (0, 1]")
-        if self.epochs is not None and not 0 < self.epochs < float("inf"):
-            raise HeadstartError(f"Phase(epochs={self.epochs!r}): epochs is a finite number above 0")
+        if self.fraction is not None:
+            check_positive("Phase", "fraction", self.fraction)
+            if self.fraction > 1:
+                raise HeadstartError(f"Phase(fraction={self.fraction!r}): a fraction of the online budget is at most 1")
+        if self.epochs is not None:
+            check_positive("Phase", "epochs", self.epochs)
         if self.epochs is not None and self.size is None and self.fraction is None:
             raise HeadstartError(f"Phase(epochs={self.epochs!r}): fresh samples have no epochs; give steps")
 
@@ -50,11 +53,12 @@ class Phase:
             )
         return max(1, round(self.fraction * batch.size * steps))
 
-    def length(self, size: int | None, batch: Batch | FullBatch) -> float | None:
-        """The length in steps, not rounded; None is the rest of the run."""
-        if self.epochs is None or size is None:
-            return self.steps
-        return self.epochs * (size / batch.size if isinstance(batch, Batch) else 1)
+    def length(self, batch: Batch | FullBatch, steps: int) -> float | None:
+        """The length in steps of a run of `steps` steps, not rounded; None is the rest of the run."""
+        if self.epochs is None or isinstance(batch, FullBatch):
+            return self.steps if self.epochs is None else self.epochs
+        # Of the fraction itself, not of the pool it rounds to, so that schedules that sum to one fill the budget.
+        return self.epochs * (self.size / batch.size if self.size is not None else (self.fraction or 0) * steps)
 
 
 @dataclass(frozen=True)
@@ -72,9 +76,9 @@ class Phases:
     semantics: ClassVar[int] = 1
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "phases", tuple(self.phases))
-        if not self.phases:
-            raise HeadstartError("Phases(phases=()): give at least one Phase")
+        object.__setattr__(self, "phases", tuple(self.phases) if isinstance(self.phases, Sequence) else ())
+        if not self.phases or not all(isinstance(phase, Phase) for phase in self.phases):
+            raise HeadstartError("Phases(phases=...): give a sequence of at least one Phase")
         for phase in self.phases[:-1]:
             if phase.steps is None and phase.epochs is None:
                 raise HeadstartError(f"{phase}: only the last phase may leave its length open; give steps or epochs")
@@ -82,24 +86,24 @@ class Phases:
     def course(self, batch: Batch | FullBatch, steps: int) -> Course:
         """One leg a phase. Boundaries are rounded to whole steps from exact running sums."""
         legs: list[Leg] = []
-        exact, begun, seen, taken = 0.0, 0, 0, 0
+        exact, begun, seen = 0.0, 0, 0
         for number, phase in enumerate(self.phases, start=1):
             size = phase.pool_size(batch, steps)
-            length = phase.length(size, batch)
-            if length is not None:
-                exact += length
-                if round(exact) > steps:
-                    raise HeadstartError(
-                        f"Phases: phase {number} of {len(self.phases)} ends at step {round(exact)}, beyond the budget "
-                        f"of {steps} steps; shorten it or raise Budget(steps=...)"
-                    )
+            length = phase.length(batch, steps)
+            exact += length or 0.0
+            end = steps if length is None else max(begun + 1, round(exact))
+            if end > steps or begun >= steps:
+                raise HeadstartError(
+                    f"Phases: phase {number} of {len(self.phases)} ends at step {max(end, begun + 1)}, beyond the "
+                    f"budget of {steps} steps; shorten it or raise Budget(steps=...)"
+                )
             if size is None:
                 pool = Pool(seen)
+                seen += (end - begun) * (batch_size(batch) or 0)
             else:
                 check_pool(f"Phases, phase {number}", size, batch, self.replacement)
-                pool = Pool(0 if self.nested else taken, size)
-                seen, taken = max(seen, pool.first + size), taken + size
-            end = None if length is None else max(begun + 1, round(exact))
-            legs.append(Leg(pool, None if end is None else end - begun, self.replacement))
-            begun = end or begun
+                pool = Pool(0 if self.nested else seen, size)
+                seen = max(seen, pool.first + size)
+            legs.append(Leg(pool, None if length is None else end - begun, self.replacement))
+            begun = end
         return Course(tuple(legs), batch_size(batch))

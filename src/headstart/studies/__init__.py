@@ -5,6 +5,7 @@ import importlib
 import importlib.util
 import pkgutil
 import sys
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
@@ -57,7 +58,10 @@ def _from_file(path: Path) -> Study:
     name = path.stem
     if name in sys.modules and getattr(sys.modules[name], "__file__", None) != str(path.resolve()):
         raise HeadstartError(f"the study file {path} has the name of another module, {name}; rename it")
-    return _study_of(importlib.import_module(name))
+    try:
+        return replace(_study_of(importlib.import_module(name)), file=str(path))
+    except SyntaxError as error:
+        raise HeadstartError(f"the study file {path} is no Python: line {error.lineno}: {error.msg}") from None
 
 
 def _study_of(module: object) -> Study:

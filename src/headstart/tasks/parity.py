@@ -46,12 +46,13 @@ class Parity:
             raise HeadstartError(
                 f"Parity(dim={self.dim}, degree={self.degree}): the degree is at most the dimension {self.dim}"
             )
-        support = tuple(range(self.degree)) if self.support is None else tuple(sorted(self.support))
-        if len(set(support)) != self.degree or not all(0 <= i < self.dim for i in support):
+        support = tuple(range(self.degree)) if self.support is None else tuple(self.support)
+        whole = all(isinstance(i, int) and 0 <= i < self.dim for i in support)
+        if not whole or len(set(support)) != self.degree or len(support) != self.degree:
             raise HeadstartError(
                 f"Parity(support={self.support!r}): give {self.degree} distinct coordinates in [0, {self.dim})"
             )
-        object.__setattr__(self, "support", support)
+        object.__setattr__(self, "support", tuple(sorted(support)))
 
     @property
     def metrics(self) -> tuple[Metric, ...]:

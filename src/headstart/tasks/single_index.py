@@ -47,6 +47,8 @@ class SingleIndex:
     def __post_init__(self) -> None:
         check_count("SingleIndex", "dim", self.dim)
         check_positive("SingleIndex", "norm", self.norm)
+        if not isinstance(self.link, Hermite):
+            raise HeadstartError(f"SingleIndex(link={self.link!r}): give a link, such as Hermite(3)")
 
     @property
     def variance(self) -> float:
@@ -78,7 +80,9 @@ class SingleIndex:
     def sample(self, seed: int, ids: NDArray[np.int64], stream: Stream = Stream.DATA) -> Samples:
         """Gaussian points with their labels, one a sample id."""
         x = normals(seed, stream, ids, self.dim)
-        return Samples(x, self.link(x.astype(np.float64) @ self.teacher(seed)).astype(np.float32))
+        # A sum over each row, not a matrix product, whose last bit depends on how many rows are asked at once.
+        index = (x.astype(np.float64) * self.teacher(seed)).sum(axis=1)
+        return Samples(x, self.link(index).astype(np.float32))
 
     def population(self, seed: int, ids: NDArray[np.int64] | None = None) -> Samples:
         """There is none to enumerate."""

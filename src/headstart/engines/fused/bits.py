@@ -9,30 +9,87 @@ same shape, which folding (one butterfly a bit) turns into sum_n s_n x_n, the gr
 Arrays are flat float32; `width` is padded to a multiple of 16 with zero weights.
 """
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
-from headstart.engines.fused.compile import kernel
-from headstart.engines.fused.losses import QUADRATIC, RELU, activate, loss_slope
+from headstart.engines.fused.batches import Batches, Members, Shape, draw_ids
+from headstart.engines.fused.compile import inlined, kernel
+from headstart.engines.fused.losses import RELU, activate, loss_slope, loss_value
+from headstart.engines.fused.optim import update
+from headstart.engines.fused.random import packed_signs
 from headstart.engines.fused.simd import add, fma, larger, load, mul, splat, store, sub, total, where_above
 
-# Samples whose tables rows are located at once, and samples that go forward before they go backward.
-CHUNK, BLOCK = 128, 4
+# Samples whose table rows are located at once, and samples that go forward before they go backward.
+CHUNK, BLOCK = 128, 8
 _f = np.float32
-_ZERO = _f(0)
+_ZERO, _ONE = _f(0), _f(1)
+
+
+class Scratch(NamedTuple):
+    """Buffers of one call, reused by every member and step."""
+
+    groups: Any  # int64[num, 3]: first bit, number of bits, first element of the table
+    tables: Any  # float32: partial pre-activations
+    grads: Any  # float32: the gradient tables
+    gradient: Any  # float32[coordinates, width]
+    readout: Any  # float32[width]: the readout's gradient
+    z: Any  # float32[BLOCK, width]
+    slope: Any  # float32[BLOCK, width]
+    rows: Any  # int64[groups, CHUNK]
+    signs: Any  # float32[groups, CHUNK]
+    labels: Any  # float32[CHUNK]
+    outputs: Any  # float32[CHUNK]
+    ids: Any  # int64[batch]
+    words: Any  # uint64[batch]
+    lanes: Any  # uint64[4 batch]
+    keys: Any  # uint64[8]
+
+
+def scratch(shape: Shape, batch: int) -> Scratch:
+    """New buffers. Groups are at most 6 bits, a multiple of four of them, as even as can be."""
+    coordinates, padded = shape.dim + shape.bias, -(-batch // CHUNK) * CHUNK
+    num = 4 * -(-coordinates // 24)
+    sizes = [coordinates // num + (g < coordinates % num) for g in range(num)]
+    groups, bit, element = [], 0, 0
+    for size in sizes:
+        groups.append((bit, size, element))
+        # Sixteen floats between tables: rows 4096 bytes apart would collide in the store buffer.
+        bit, element = bit + size, element + shape.width * 2 ** max(size - 1, 0) + 16
+
+    def floats(*size: int) -> NDArray[np.float32]:
+        return np.zeros(size, dtype=np.float32).ravel()
+
+    return Scratch(
+        groups=np.array(groups, dtype=np.int64),
+        tables=floats(element),
+        grads=floats(element),
+        gradient=floats(coordinates, shape.width),
+        readout=floats(shape.width),
+        z=floats(BLOCK, shape.width),
+        slope=floats(BLOCK, shape.width),
+        rows=np.zeros(num * CHUNK, dtype=np.int64),
+        signs=floats(num, CHUNK),
+        labels=floats(CHUNK),
+        outputs=floats(CHUNK),
+        ids=np.zeros(padded, dtype=np.int64),
+        words=np.zeros(padded, dtype=np.uint64),
+        lanes=np.zeros(4 * padded, dtype=np.uint64),
+        keys=np.zeros(8, dtype=np.uint64),
+    )
 
 
 @kernel
 def build_tables(weights: Any, base: Any, width: Any, groups: Any, tables: Any) -> None:
     """Fill the tables from the input weights [coordinates, width] at `base`.
 
-    groups: int64[num, 3], the first bit, the number of bits and the first row of each group. Row r holds the top
+    groups: int64[num, 3], the first bit, the number of bits and the first element of each table. Row r holds the top
     weight of the group plus (1 - 2 bit_i(r)) times the others, by doubling: T[r + 2^i] = T[r] - 2 w_i.
     """
     minus_two = splat(_f(-2))
     for g in range(groups.shape[0]):
-        first, bits, start = groups[g, 0], groups[g, 1], groups[g, 2] * width
+        first, bits, start = groups[g, 0], groups[g, 1], groups[g, 2]
         for j in range(0, width, 8):
             acc = splat(_ZERO)
             for i in range(first, first + bits):
@@ -52,7 +109,7 @@ def build_tables(weights: Any, base: Any, width: Any, groups: Any, tables: Any) 
 def fold_tables(tables: Any, width: Any, groups: Any, gradient: Any) -> None:
     """The inverse walk: gradient row i = sum_n s_n x_ni, [coordinates, width]. Leaves the tables spent."""
     for g in range(groups.shape[0]):
-        first, bits, start = groups[g, 0], groups[g, 1], groups[g, 2] * width
+        first, bits, start = groups[g, 0], groups[g, 1], groups[g, 2]
         if bits == 0:
             continue
         rows = 1 << (bits - 1)
@@ -75,7 +132,7 @@ def locate(words: Any, start: Any, num: Any, groups: Any, width: Any, rows: Any,
     """The table row (as an element offset) and sign of each sample in each group: [groups, CHUNK]."""
     one = np.uint64(1)
     for g in range(groups.shape[0]):
-        first, bits, row = np.uint64(groups[g, 0]), groups[g, 1], groups[g, 2]
+        first, bits, table = np.uint64(groups[g, 0]), groups[g, 1], groups[g, 2]
         mask = (one << np.uint64(bits)) - one
         half, top = mask >> one, np.uint64(max(bits - 1, 0))
         some_rows, some_signs = rows[g * CHUNK : g * CHUNK + num], signs[g * CHUNK : g * CHUNK + num]
@@ -83,7 +140,7 @@ def locate(words: Any, start: Any, num: Any, groups: Any, width: Any, rows: Any,
         for n in range(num):
             v = (some_words[n] >> first) & mask
             sign = v >> top
-            some_rows[n] = (row + np.int64((v ^ (np.uint64(0) - sign)) & half)) * width
+            some_rows[n] = table + np.int64((v ^ (np.uint64(0) - sign)) & half) * width
             some_signs[n] = _f(1) - _f(2) * _f(np.int32(sign))
 
 
@@ -102,83 +159,256 @@ def parities(words: Any, start: Any, num: Any, support: Any, labels: Any) -> Non
         labels[n] = _f(1) - _f(2) * _f(np.int32(v & np.uint64(1)))
 
 
-@kernel
-def pre_activations(tables: Any, rows: Any, signs: Any, g: Any, n: Any, width: Any, z: Any, at: Any) -> None:
-    """z[at : at + width] += the rows of groups g .. g + 3 of sample n; groups 0 .. 3 begin at zero."""
-    r0, r1, r2, r3 = (
-        rows[g * CHUNK + n],
-        rows[(g + 1) * CHUNK + n],
-        rows[(g + 2) * CHUNK + n],
-        rows[(g + 3) * CHUNK + n],
+@inlined
+def four_rows(s: Any, g: Any, n: Any) -> Any:
+    """The table rows and signs of groups g .. g + 3 of sample n."""
+    i = g * CHUNK + n
+    return (
+        s.rows[i],
+        s.rows[i + CHUNK],
+        s.rows[i + 2 * CHUNK],
+        s.rows[i + 3 * CHUNK],
+        splat(s.signs[i]),
+        splat(s.signs[i + CHUNK]),
+        splat(s.signs[i + 2 * CHUNK]),
+        splat(s.signs[i + 3 * CHUNK]),
     )
-    s0, s1, s2, s3 = (
-        splat(signs[g * CHUNK + n]),
-        splat(signs[(g + 1) * CHUNK + n]),
-        splat(signs[(g + 2) * CHUNK + n]),
-        splat(signs[(g + 3) * CHUNK + n]),
-    )
+
+
+@inlined
+def row_sum(tables: Any, four: Any, j: Any) -> Any:
+    """The sum of four signed rows, eight neurons from j on."""
+    r0, r1, r2, r3, s0, s1, s2, s3 = four
+    one = fma(s1, load(tables, r1 + j), mul(s0, load(tables, r0 + j)))
+    return add(one, fma(s3, load(tables, r3 + j), mul(s2, load(tables, r2 + j))))
+
+
+@inlined
+def pre_activations(s: Any, n: Any, width: Any, at: Any) -> None:
+    """z[at : at + width] = the pre-activations of sample n."""
+    four = four_rows(s, 0, n)
     for j in range(0, width, 8):
-        acc = splat(_ZERO) if g == 0 else load(z, at + j)
-        acc = fma(s0, load(tables, r0 + j), acc)
-        acc = fma(s1, load(tables, r1 + j), acc)
-        acc = fma(s2, load(tables, r2 + j), acc)
-        store(z, at + j, fma(s3, load(tables, r3 + j), acc))
+        store(s.z, at + j, row_sum(s.tables, four, j))
+    for g in range(4, s.groups.shape[0], 4):
+        four = four_rows(s, g, n)
+        for j in range(0, width, 8):
+            store(s.z, at + j, add(load(s.z, at + j), row_sum(s.tables, four, j)))
 
 
-@kernel
-def relu_output(tables: Any, rows: Any, signs: Any, g: Any, n: Any, width: Any, z: Any, at: Any, w: Any, a: Any) -> Any:
-    """The last four groups, and a . max(z, 0) with the readout at w[a :]."""
-    r0, r1, r2, r3 = (
-        rows[g * CHUNK + n],
-        rows[(g + 1) * CHUNK + n],
-        rows[(g + 2) * CHUNK + n],
-        rows[(g + 3) * CHUNK + n],
-    )
-    s0, s1, s2, s3 = (
-        splat(signs[g * CHUNK + n]),
-        splat(signs[(g + 1) * CHUNK + n]),
-        splat(signs[(g + 2) * CHUNK + n]),
-        splat(signs[(g + 3) * CHUNK + n]),
-    )
-    zero = splat(_ZERO)
+@inlined
+def relu_output(s: Any, n: Any, width: Any, at: Any, w: Any, a: Any) -> Any:
+    """a . max(z, 0) of sample n in one sweep, where there are four groups; leaves z[at : at + width]."""
+    four, zero = four_rows(s, 0, n), splat(_ZERO)
     out, more = zero, zero
     for j in range(0, width, 16):
-        one = zero if g == 0 else load(z, at + j)
-        two = zero if g == 0 else load(z, at + j + 8)
-        one = fma(s0, load(tables, r0 + j), one)
-        two = fma(s0, load(tables, r0 + j + 8), two)
-        one = fma(s1, load(tables, r1 + j), one)
-        two = fma(s1, load(tables, r1 + j + 8), two)
-        one = fma(s2, load(tables, r2 + j), one)
-        two = fma(s2, load(tables, r2 + j + 8), two)
-        one = fma(s3, load(tables, r3 + j), one)
-        two = fma(s3, load(tables, r3 + j + 8), two)
-        store(z, at + j, one)
-        store(z, at + j + 8, two)
+        one, two = row_sum(s.tables, four, j), row_sum(s.tables, four, j + 8)
+        store(s.z, at + j, one)
+        store(s.z, at + j + 8, two)
         out = fma(load(w, a + j), larger(zero, one), out)
         more = fma(load(w, a + j + 8), larger(zero, two), more)
     return total(add(out, more))
 
 
-@kernel
-def scatter(grads: Any, rows: Any, signs: Any, g: Any, n: Any, width: Any, s: Any, at: Any, slope: Any) -> None:
-    """Add slope where z = s[at :] is positive to the gradient rows of groups g .. g + 3 of sample n."""
-    r0, r1, r2, r3 = (
-        rows[g * CHUNK + n],
-        rows[(g + 1) * CHUNK + n],
-        rows[(g + 2) * CHUNK + n],
-        rows[(g + 3) * CHUNK + n],
-    )
-    s0, s1, s2, s3 = (
-        splat(signs[g * CHUNK + n]),
-        splat(signs[(g + 1) * CHUNK + n]),
-        splat(signs[(g + 2) * CHUNK + n]),
-        splat(signs[(g + 3) * CHUNK + n]),
-    )
-    zero, slope8 = splat(_ZERO), splat(slope)
+@inlined
+def relu_readout(s: Any, width: Any, at: Any, w: Any, a: Any) -> Any:
+    """a . max(z, 0) of the pre-activations at z[at :], with the readout at w[a :]."""
+    zero = splat(_ZERO)
+    out, more = zero, zero
+    for j in range(0, width, 16):
+        out = fma(load(w, a + j), larger(zero, load(s.z, at + j)), out)
+        more = fma(load(w, a + j + 8), larger(zero, load(s.z, at + j + 8)), more)
+    return total(add(out, more))
+
+
+@inlined
+def readout(s: Any, width: Any, at: Any, w: Any, a: Any) -> Any:
+    """a . h of the activations at z[at :]."""
+    out = splat(_ZERO)
     for j in range(0, width, 8):
-        v = where_above(load(s, at + j), zero, slope8)
-        store(grads, r0 + j, fma(s0, v, load(grads, r0 + j)))
-        store(grads, r1 + j, fma(s1, v, load(grads, r1 + j)))
-        store(grads, r2 + j, fma(s2, v, load(grads, r2 + j)))
-        store(grads, r3 + j, fma(s3, v, load(grads, r3 + j)))
+        out = fma(load(w, a + j), load(s.z, at + j), out)
+    return total(out)
+
+
+@inlined
+def scatter(s: Any, g: Any, n: Any, width: Any, at: Any, r: Any, relu: Any) -> None:
+    """Add r s'(z) to the gradient rows of groups g .. g + 3 of sample n; s' is in slope[at :], or the sign of z."""
+    r0, r1, r2, r3, s0, s1, s2, s3 = four_rows(s, g, n)
+    zero, r8 = splat(_ZERO), splat(r)
+    for j in range(0, width, 8):
+        v = where_above(load(s.z, at + j), zero, r8) if relu else mul(r8, load(s.slope, at + j))
+        store(s.grads, r0 + j, fma(s0, v, load(s.grads, r0 + j)))
+        store(s.grads, r1 + j, fma(s1, v, load(s.grads, r1 + j)))
+        store(s.grads, r2 + j, fma(s2, v, load(s.grads, r2 + j)))
+        store(s.grads, r3 + j, fma(s3, v, load(s.grads, r3 + j)))
+
+
+@kernel
+def outputs(shape: Shape, w: Any, a: Any, c: Any, num: Any, s: Scratch) -> None:
+    """f of the `num` samples located, without a backward pass."""
+    if shape.activation == RELU and s.groups.shape[0] == 4:
+        for n in range(num):
+            s.outputs[n] = c + relu_output(s, n, shape.width, 0, w, a)
+        return
+    for n in range(num):
+        pre_activations(s, n, shape.width, 0)
+        if shape.activation == RELU:
+            s.outputs[n] = c + relu_readout(s, shape.width, 0, w, a)
+        else:
+            activate(shape.activation, s.z, s.slope, 0, shape.width)
+            s.outputs[n] = c + readout(s, shape.width, 0, w, a)
+
+
+@kernel
+def accumulate_relu(shape: Shape, w: Any, a: Any, c: Any, scale: Any, num: Any, s: Scratch) -> Any:
+    """Forward and backward over the `num` samples located; returns the sum of dL/df."""
+    width, num_groups = shape.width, s.groups.shape[0]
+    bias_gradient = _ZERO
+    for block in range(0, num, BLOCK):
+        stop = min(BLOCK, num - block)
+        for i in range(stop):
+            n, at = block + i, i * width
+            if num_groups == 4:
+                f = c + relu_output(s, n, width, at, w, a)
+            else:
+                pre_activations(s, n, width, at)
+                f = c + relu_readout(s, width, at, w, a)
+            s.outputs[n] = scale * loss_slope(shape.loss, f, s.labels[n])
+        for i in range(stop):
+            n, at = block + i, i * width
+            for g in range(0, num_groups, 4):
+                scatter(s, g, n, width, at, s.outputs[n], True)
+            bias_gradient += s.outputs[n]
+    return bias_gradient
+
+
+@kernel
+def accumulate(shape: Shape, w: Any, a: Any, c: Any, scale: Any, num: Any, s: Scratch) -> Any:
+    """The same for any activation; also adds dL/df h to the readout's gradient."""
+    width, num_groups = shape.width, s.groups.shape[0]
+    bias_gradient = _ZERO
+    for block in range(0, num, BLOCK):
+        stop = min(BLOCK, num - block)
+        for i in range(stop):
+            pre_activations(s, block + i, width, i * width)
+        activate(shape.activation, s.z, s.slope, 0, stop * width)
+        for i in range(stop):
+            n, at = block + i, i * width
+            f = c + readout(s, width, at, w, a)
+            r = scale * loss_slope(shape.loss, f, s.labels[n])
+            r8 = splat(r)
+            for j in range(0, width, 8):
+                store(s.readout, j, fma(r8, load(s.z, at + j), load(s.readout, j)))
+            for g in range(0, num_groups, 4):
+                scatter(s, g, n, width, at, r, False)
+            bias_gradient += r
+    return bias_gradient
+
+
+@kernel
+def descend(shape: Shape, members: Members, m: Any, words: Any, num: Any, time: Any, s: Scratch) -> None:
+    """One optimizer step of member m on the mean loss of `num` packed samples."""
+    w, width, offsets = members.weights[m], shape.width, members.offsets
+    coordinates = shape.dim + shape.bias
+    a = coordinates * width
+    c = w[a + width] if shape.bias else _ZERO
+    scale = _ONE / _f(num)
+    build_tables(w, 0, width, s.groups, s.tables)
+    s.grads[:] = _ZERO
+    s.readout[:] = _ZERO
+    bias_gradient = _ZERO
+    for start in range(0, num, CHUNK):
+        count = min(CHUNK, num - start)
+        locate(words, start, count, s.groups, width, s.rows, s.signs)
+        parities(words, start, count, shape.support, s.labels)
+        if shape.activation == RELU:
+            bias_gradient += accumulate_relu(shape, w, a, c, scale, count, s)
+        else:
+            bias_gradient += accumulate(shape, w, a, c, scale, count, s)
+    fold_tables(s.grads, width, s.groups, s.gradient)
+    for j in range(0, width, 8):
+        # ReLU is homogeneous: sum_n r_n max(z_n, 0) = w . sum_n r_n 1[z_n > 0] x_n, which is there already.
+        acc, readout8 = splat(_ZERO), load(w, a + j)
+        for i in range(coordinates):
+            row = load(s.gradient, i * width + j)
+            acc = fma(row, load(w, i * width + j), acc)
+            store(s.gradient, i * width + j, mul(readout8, row))
+        if shape.activation == RELU:
+            store(s.readout, j, acc)
+    rates, adam, kind = members.rates[m], members.adam[m], shape.optimizer
+    first, second = members.first[m], members.second[m]
+    p, dim = 0, shape.dim
+    update(kind, w, s.gradient, first, second, 0, dim * width, rates[p], adam, time)
+    if shape.bias:
+        p += 1
+        update(kind, w, s.gradient[dim * width :], first, second, offsets[p], width, rates[p], adam, time)
+    # The padding of the readout stays zero, although a padded neuron may be active: a sigmoid is 1/2 at 0.
+    update(kind, w, s.readout, first, second, offsets[p + 1], shape.neurons, rates[p + 1], adam, time)
+    if shape.bias:
+        s.readout[0] = bias_gradient
+        update(kind, w, s.readout, first, second, offsets[p + 2], 1, rates[p + 2], adam, time)
+
+
+@kernel
+def batch_words(shape: Shape, plan: Batches, seed: Any, step: Any, s: Scratch) -> None:
+    """The packed samples of the mini-batch at `step`, in s.words."""
+    draw_ids(plan, seed, step, s.ids, s.keys)
+    packed_signs(seed, np.uint64(2), s.ids, plan.batch, shape.dim, s.lanes, s.words)
+
+
+@kernel
+def advance(
+    shape: Shape, members: Members, active: Any, plan: Batches, pools: Any, start: Any, stop: Any, s: Scratch
+) -> None:
+    """Steps start .. stop - 1 of each active member. `pools`: uint64[members, size], the samples of full batches."""
+    for m in active:
+        for step in range(start, stop):
+            if plan.full:
+                descend(shape, members, m, pools[m], plan.batch, step + 1, s)
+            else:
+                batch_words(shape, plan, members.seeds[m], step, s)
+                descend(shape, members, m, s.words, plan.batch, step + 1, s)
+
+
+@kernel
+def scores(shape: Shape, w: Any, words: Any, num: Any, s: Scratch) -> Any:
+    """(accuracy, mean loss) over packed samples, with the tables built."""
+    a = (shape.dim + shape.bias) * shape.width
+    c = w[a + shape.width] if shape.bias else _ZERO
+    hits, loss = 0.0, 0.0
+    for start in range(0, num, CHUNK):
+        count = min(CHUNK, num - start)
+        locate(words, start, count, s.groups, shape.width, s.rows, s.signs)
+        parities(words, start, count, shape.support, s.labels)
+        outputs(shape, w, a, c, count, s)
+        for n in range(count):
+            hits += 1.0 if s.outputs[n] * s.labels[n] > _ZERO else 0.0
+            loss += np.float64(loss_value(shape.loss, s.outputs[n], s.labels[n]))
+    return hits / num, loss / num
+
+
+@kernel
+def evaluate(
+    shape: Shape, members: Members, active: Any, plan: Batches, pools: Any, test: Any, step: Any, out: Any, s: Scratch
+) -> None:
+    """out[m] = accuracy and loss on the test set, then on the batch the next step takes. test: uint64[members, n]."""
+    for m in active:
+        w = members.weights[m]
+        build_tables(w, 0, shape.width, s.groups, s.tables)
+        out[m, 0], out[m, 1] = scores(shape, w, test[m], test.shape[1], s)
+        if plan.full:
+            out[m, 2], out[m, 3] = scores(shape, w, pools[m], plan.batch, s)
+        else:
+            batch_words(shape, plan, members.seeds[m], step, s)
+            out[m, 2], out[m, 3] = scores(shape, w, s.words, plan.batch, s)
+
+
+@kernel
+def fill_words(shape: Shape, seed: Any, stream: Any, first: Any, out: Any, s: Scratch) -> None:
+    """The packed samples first, first + 1, ... of a stream: uint64[n]."""
+    for start in range(0, len(out), CHUNK):
+        count = min(CHUNK, len(out) - start)
+        for n in range(count):
+            s.ids[n] = first + start + n
+        packed_signs(seed, stream, s.ids, count, shape.dim, s.lanes, s.words)
+        for n in range(count):
+            out[start + n] = s.words[n]

@@ -28,6 +28,14 @@ def kernel(function: Function) -> Function:
     return cast(Function, compiled)
 
 
+def inlined(function: Function) -> Function:
+    """Compile a function into each of its callers: passing arrays costs more than a short body."""
+    from numba import njit
+
+    compiled = njit(nogil=True, cache=True, fastmath=FAST, error_model="numpy", forceinline=True)(function)
+    return cast(Function, compiled)
+
+
 def source_hash() -> str:
     """64 bits of the SHA-256 of this package's sources."""
     digest = hashlib.sha256()

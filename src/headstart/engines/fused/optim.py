@@ -13,7 +13,16 @@ _ONE = _f(1)
 
 @kernel
 def update(
-    kind: Any, weights: Any, gradient: Any, first: Any, second: Any, start: Any, num: Any, rate: Any, adam: Any, time: Any
+    kind: Any,
+    weights: Any,
+    gradient: Any,
+    first: Any,
+    second: Any,
+    start: Any,
+    num: Any,
+    rate: Any,
+    adam: Any,
+    time: Any,
 ) -> None:
     """One optimizer step number `time` (from 1) on weights[start : start + num], whose gradient is gradient[: num].
 
@@ -37,3 +46,15 @@ def update(
         m[i] = m[i] + (g - m[i]) * b1
         v[i] = v[i] * b2 + rest * g * g
         w[i] = w[i] * shrink - step * m[i] / (np.sqrt(v[i]) * correction + eps)
+
+
+@kernel
+def squares(weights: Any, active: Any, offsets: Any, out: Any) -> None:
+    """out[m, p] = the sum of squares of parameter p, in float64. Padding is zero."""
+    for m in active:
+        for p in range(len(offsets) - 1):
+            acc = 0.0
+            for i in range(offsets[p], offsets[p + 1]):
+                w = np.float64(weights[m, i])
+                acc += w * w
+            out[m, p] = acc

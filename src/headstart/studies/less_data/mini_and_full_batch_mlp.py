@@ -228,7 +228,7 @@ def claims(knobs: Knobs) -> list[lab.Claim]:
                     statement=f"{panel.title}: fewer {thing} to {target}; small over large is below 1",
                     paper=PAPER_SAYS[panel.name, axis],
                     rule=lab.below(1.0),
-                    estimate=lab.time_ratio(small, large, panel.target, axis),
+                    estimate=lab.TimeRatio(small, large, panel.target, axis),
                 )
             )
         if not isinstance(panel.task, Parity):
@@ -238,7 +238,7 @@ def claims(knobs: Knobs) -> list[lab.Claim]:
                     statement=f"{panel.title}: lower test loss at step {panel.steps}; small over large is below 1",
                     paper="lower loss at each step (Fig. 2)",
                     rule=lab.below(1.0),
-                    estimate=lab.final_ratio(small, large),
+                    estimate=lab.FinalRatio(small, large),
                 )
             )
     return out

@@ -1,0 +1,58 @@
+"""What kernels are told: the shape a group of runs shares, each member's own numbers, and where its batches come from."""
+
+from typing import Any, NamedTuple
+
+from headstart.engines.fused.compile import kernel
+from headstart.engines.fused.random import integers, permuted
+
+
+class Shape(NamedTuple):
+    """What the members of a call share. `neurons` is the width, `width` the same padded to a multiple of 16."""
+
+    dim: int
+    neurons: int
+    width: int
+    depth: int
+    bias: int
+    activation: int
+    loss: int
+    optimizer: int
+    support: Any  # uint64: the bits of a parity's support
+    degree: int  # of the Hermite link
+
+
+class Members(NamedTuple):
+    """What is each member's own, indexed by member."""
+
+    seeds: Any  # uint64[members]
+    weights: Any  # float32[members, size]
+    first: Any  # float32[members, size]: AdamW's first moment
+    second: Any  # float32[members, size]
+    rates: Any  # float64[members, parameters]
+    adam: Any  # float64[members, 4]: beta1, beta2, eps, weight decay
+    offsets: Any  # int64[parameters + 1]: where each parameter begins in the flat weights
+
+
+class Batches(NamedTuple):
+    """One leg of a course. `size` is -1 for fresh ids; `batch` is the pool's size for full batches."""
+
+    batch: int
+    full: int
+    first: int
+    size: int
+    replacement: int
+    leg: int
+    began: int
+
+
+@kernel
+def draw_ids(plan: Any, seed: Any, step: Any, ids: Any, keys: Any) -> None:
+    """The sample ids of the batch at `step`, as `headstart.plans.course` defines them: int64[batch]."""
+    position = (step - plan.began) * plan.batch
+    if plan.size < 0:
+        for n in range(plan.batch):
+            ids[n] = plan.first + position + n
+    elif plan.replacement:
+        integers(seed, step, plan.batch, plan.size, plan.first, ids)
+    else:
+        permuted(seed, plan.leg, position, plan.batch, plan.size, plan.first, keys, ids)

@@ -1,0 +1,143 @@
+"""The arrays of a chunk of members, and the kernel each leg of their course goes to."""
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from headstart.engines.fused.compile import kernels
+from headstart.engines.fused.layout import Layout, is_population, padded, uses_tables
+from headstart.engines.fused.member import Member
+from headstart.engines.lower import lower
+from headstart.models import MLP
+from headstart.optimizers import AdamW
+from headstart.plans import Place
+from headstart.run import Run
+from headstart.tasks import Parity, SingleIndex
+
+_EVALUATION, _DATA = np.uint64(6), np.uint64(2)
+
+
+class Trainer:
+    """Weights float32[members, size] with their optimizer state, and the scratch of the kernels."""
+
+    def __init__(self, run: Run, layout: Layout, members: list[Member]) -> None:
+        assert isinstance(run.model, MLP)
+        self.run, self.layout, self.course = run, layout, lower(run).course
+        num = len(members)
+        adam = isinstance(run.optimizer, AdamW)
+        self.weights = np.zeros((num, layout.size), dtype=np.float32)
+        self.first = np.zeros((num, layout.size if adam else 0), dtype=np.float32)
+        self.second = np.zeros_like(self.first)
+        rates = np.zeros((num, len(layout.parameters)))
+        constants = np.zeros((num, 4))
+        for m, member in enumerate(members):
+            own, job = member.job.run, member.job
+            lowered = lower(own)
+            rates[m] = lowered.rates
+            if isinstance(own.optimizer, AdamW):
+                o = own.optimizer
+                constants[m] = o.beta1, o.beta2, o.eps, o.weight_decay
+            if member.state:
+                self.weights[m], self.first[m], self.second[m] = (
+                    member.state[name] for name in ("weights", "first", "second")
+                )
+                member.state = {}
+            else:
+                start = lowered.scaled(own.fresh_weights()) if job.start is None else job.start
+                self.weights[m] = layout.pack(start)
+        seeds = np.array([member.job.run.seed for member in members], dtype=np.uint64)
+        batches = kernels("batches")
+        losses = kernels("losses")
+        self._batches = batches.Batches
+        self.shape = batches.Shape(
+            dim=run.task.dim,
+            neurons=run.model.width,
+            width=layout.width,
+            depth=run.model.depth,
+            bias=int(run.model.bias),
+            activation=losses.ACTIVATIONS[str(run.model.activation)],
+            loss=losses.LOSSES[run.loss.name],
+            optimizer=int(adam),
+            support=np.uint64(sum(1 << i for i in run.task.support or ()) if self._packed else 0),
+            degree=run.task.link.degree if isinstance(run.task, SingleIndex) else 0,
+        )
+        self.members = batches.Members(
+            seeds, self.weights, self.first, self.second, rates, constants, layout.offsets
+        )
+        self.scores = np.zeros((num, 4))
+        self.backend = Tables(self.run, self.shape, self.members, self.course)
+        self.plan: Any = None
+        self.num_samples = 0
+
+    @property
+    def _packed(self) -> bool:
+        return isinstance(self.run.task, Parity) and self.run.task.dim <= 64
+
+    def enter(self, place: Place, active: NDArray[np.int64]) -> None:
+        """Make ready for the leg of this place."""
+        leg = self.course.legs[place.leg]
+        size = leg.pool.size
+        exact = is_population(self.run, size)
+        full = self.course.batch is None
+        self.num_samples = self.course.batch or size or self.run.task.population_size or 0
+        plan = self._batches(
+            batch=self.num_samples,
+            full=int(full),
+            first=leg.pool.first,
+            size=-1 if size is None else size,
+            replacement=int(leg.replacement),
+            leg=place.leg,
+            began=place.began,
+        )
+        if plan != self.plan:
+            self.plan = plan
+            self.backend.enter(plan, exact, active)
+
+    def advance(self, place: Place, active: NDArray[np.int64], start: int, stop: int) -> None:
+        """Steps start .. stop - 1."""
+        self.backend.advance(active, self.plan, start, stop)
+
+    def evaluate(self, place: Place, active: NDArray[np.int64], step: int) -> NDArray[np.float64]:
+        """Metric and loss on the test set, and on the batch of `step`: float64[members, 4]."""
+        self.backend.evaluate(active, self.plan, step, self.scores)
+        return self.scores
+
+    def squares(self, active: NDArray[np.int64]) -> NDArray[np.float64]:
+        """Sums of squares by parameter: float64[members, parameters]."""
+        out = np.zeros((len(self.weights), len(self.layout.parameters)))
+        kernels("optim").squares(self.weights, active, self.layout.offsets, out)
+        return out
+
+
+class Tables:
+    """Two layers on +-1 inputs: bit tables, and the half-cube for the exact population."""
+
+    def __init__(self, run: Run, shape: Any, members: Any, course: Any) -> None:
+        self.bits, self.shape, self.members = kernels("bits"), shape, members
+        self.scratch = self.bits.scratch(shape, course.batch or 1)
+        num = len(members.seeds)
+        self.test = np.zeros((num, run.task.num_test), dtype=np.uint64)
+        self._fill(self.test, range(num), _EVALUATION, 0)
+        self.pools = np.zeros((num, 0), dtype=np.uint64)
+
+    def _fill(self, out: Any, active: Any, stream: Any, first: int) -> None:
+        for m in active:
+            self.bits.fill_words(self.shape, self.members.seeds[m], stream, first, out[m], self.scratch)
+
+    def enter(self, plan: Any, exact: bool, active: NDArray[np.int64]) -> None:
+        """Draw the pool of a full batch."""
+        self.pools = np.zeros((len(self.members.seeds), plan.batch if plan.full else 0), dtype=np.uint64)
+        if plan.full and exact:
+            self.pools[:] = np.arange(plan.batch, dtype=np.uint64)
+        elif plan.full:
+            self._fill(self.pools, active, _DATA, plan.first)
+
+    def advance(self, active: NDArray[np.int64], plan: Any, start: int, stop: int) -> None:
+        """Steps start .. stop - 1."""
+        self.bits.advance(self.shape, self.members, active, plan, self.pools, start, stop, self.scratch)
+
+    def evaluate(self, active: NDArray[np.int64], plan: Any, step: int, out: NDArray[np.float64]) -> None:
+        """Scores on the test set and the batch of `step`."""
+        self.bits.evaluate(self.shape, self.members, active, plan, self.pools, self.test, step, out, self.scratch)
