@@ -8,7 +8,7 @@ import hashlib
 import importlib
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields, is_dataclass, replace
+from dataclasses import dataclass, fields, is_dataclass
 from enum import Enum
 from functools import cached_property
 from typing import Any, ClassVar, Protocol
@@ -133,7 +133,13 @@ class Run:
 
     def at(self, seed: int) -> "Run":
         """The same cell with another seed."""
-        return self if seed == self.seed else replace(self, seed=seed)
+        check_seed(seed)
+        if seed == self.seed:
+            return self
+        # A copy, not `replace`: the parts are checked and the cell hashed once, however many seeds there are.
+        other = object.__new__(Run)
+        other.__dict__.update(self.__dict__, seed=int(seed))
+        return other
 
     @cached_property
     def json(self) -> str:

@@ -504,6 +504,7 @@ def test_a_checkpoint_of_another_run_or_of_anything_else_is_not_used(engine, tmp
     path = tmp_path / "checkpoint"
     others = [run.at(7), replace(run, model=MLP(17))]
     for other in others:
+        path.unlink(missing_ok=True)
         with pytest.raises(Interrupted):
             list(engine.train([Job(run, checkpoint=path)], watch=lambda index, step: step == 20))
         (resumed,) = engine.train([Job(other, checkpoint=path)])

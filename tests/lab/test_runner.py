@@ -7,7 +7,7 @@ from small_runs import parity_run
 import headstart as hs
 from headstart.engines import Interrupted
 from headstart.lab.runner import execute
-from headstart.lab.workers import Processes, Serial
+from headstart.lab.workers import Parallel, Serial
 
 
 class Counting(Serial):
@@ -151,7 +151,7 @@ def test_processes_and_this_process_give_the_same_numbers(store, tmp_path):
     runs = [parity_run().at(s) for s in range(4)]
     execute(runs, store, Serial())
     with hs.open_store(tmp_path / "other.sqlite") as other:
-        with Processes(2) as pool:
+        with Parallel(2) as pool:
             execute(runs, other, pool)
         for one, two in zip(store.cell_traces(runs[0].cell), other.cell_traces(runs[0].cell), strict=True):
             assert np.array_equal(one["test_loss"], two["test_loss"])

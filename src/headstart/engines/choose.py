@@ -24,11 +24,11 @@ def engines() -> tuple[Engine, ...]:
     return (Loop(),)
 
 
-def choose(run: Run) -> Choice:
-    """The first engine that supports the run, with the reasons against those before it."""
+def choose(run: Run, device: str = "cpu") -> Choice:
+    """The first engine that supports the run on the device, with the reasons against those before it."""
     reasons: list[tuple[str, str]] = []
     for engine in engines():
-        lacking = engine.supports(run)
+        lacking = engine.supports(run, device)
         if lacking is None:
             return Choice(engine, tuple(reasons))
         reasons.append((engine.name, lacking))

@@ -1,6 +1,6 @@
 """What an engine must offer: train jobs, one at a time or many at once, and say which runs it cannot train."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
@@ -44,8 +44,17 @@ class Engine(Protocol):
         """The engine's name in provenance and in `headstart explain`."""
         ...
 
-    def supports(self, run: Run) -> str | None:
-        """None, or what this engine lacks to train the run."""
+    @property
+    def in_threads(self) -> bool:
+        """Whether it releases the GIL, so that threads of one process train in parallel; else processes do."""
+        ...
+
+    def supports(self, run: Run, device: str = "cpu") -> str | None:
+        """None, or what this engine lacks to train the run on the device."""
+        ...
+
+    def group_key(self, run: Run) -> Hashable:
+        """Runs with equal keys gain from being trained in one call."""
         ...
 
     def seconds(self, run: Run) -> float:

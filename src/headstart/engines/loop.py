@@ -1,7 +1,7 @@
 """The reference engine: one run at a time, plain PyTorch. What it computes is what every other engine must compute."""
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -33,10 +33,15 @@ class Loop:
 
     checkpoint_seconds: float = 10.0
     name: str = "loop"
+    in_threads: bool = False
 
-    def supports(self, run: Run) -> str | None:
+    def supports(self, run: Run, device: str = "cpu") -> str | None:
         """Everything."""
         return None
+
+    def group_key(self, run: Run) -> Hashable:
+        """Every run is alone: nothing is shared."""
+        return run.cell, run.seed
 
     def seconds(self, run: Run) -> float:
         """From a step of about 0.3 ms and 30 ps a training FLOP; evaluation counts as a third."""

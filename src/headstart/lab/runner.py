@@ -1,7 +1,7 @@
 """Makes sure that runs are in the store: orders the graph of starts, trains what is missing, keeps what is finished."""
 
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Hashable, Iterable
 from concurrent.futures import FIRST_COMPLETED, Future, wait
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass, field
@@ -10,13 +10,15 @@ import numpy as np
 
 from headstart.core.errors import HeadstartError
 from headstart.core.trace import Status, Trace
-from headstart.engines import Interrupted, Job, Outcome, choose
+from headstart.engines import Job, Outcome, choose
 from headstart.lab.progress import Progress, Silent
 from headstart.lab.store import Store, moment
 from headstart.lab.workers import Workers
 from headstart.run import At, From, Run
 
 Key = tuple[str, int]
+# A group that runs longer than this is split, so that results reach the store and the bar moves.
+_GROUP_SECONDS = 8.0
 
 
 @dataclass
@@ -26,14 +28,30 @@ class _Work:
     todo: dict[Key, Run] = field(default_factory=dict)
     keep: dict[Key, tuple[At, ...]] = field(default_factory=dict)
     waiting: dict[Key, list[Run]] = field(default_factory=dict)
-    ready: deque[Run] = field(default_factory=deque)
+    ready: dict[Hashable, deque[Run]] = field(default_factory=dict)
+    device: str = "cpu"
+
+    def release(self, run: Run) -> None:
+        """A run whose source, if any, is stored: put it with those it can share a call with."""
+        engine = choose(run, self.device).engine
+        self.ready.setdefault((engine.name, engine.group_key(run)), deque()).append(run)
+
+    def take(self, slots: int) -> list[Run]:
+        """The next runs to train in one call: a share for every slot, but not more than some seconds of work."""
+        key, runs = next(iter(self.ready.items()))
+        seconds = choose(runs[0], self.device).engine.seconds(runs[0])
+        share = min(-(-len(runs) // slots), max(1, int(_GROUP_SECONDS / seconds)))
+        group = [runs.popleft() for _ in range(share)]
+        if not runs:
+            del self.ready[key]
+        return group
 
 
 def _key(run: Run) -> Key:
     return run.cell, run.seed
 
 
-def _plan(runs: Iterable[Run], store: Store) -> _Work:
+def _plan(runs: Iterable[Run], store: Store, device: str) -> _Work:
     """Everything that is missing, sources included; a source runs again if weights it should have kept are missing."""
     wanted: dict[Key, Run] = {}
     keep: dict[Key, dict[At, None]] = {}
@@ -58,12 +76,12 @@ def _plan(runs: Iterable[Run], store: Store) -> _Work:
                 stack.append(run.source)
             else:
                 wanted[_key(run.source)] = run.source
-    work = _Work(todo=wanted, keep={key: tuple(ats) for key, ats in keep.items()})
-    for key, run in reversed(wanted.items()):
+    work = _Work(todo=wanted, keep={key: tuple(ats) for key, ats in keep.items()}, device=device)
+    for run in reversed(wanted.values()):
         if run.source is not None and _key(run.source) in wanted:
-            work.waiting.setdefault(_key(run.source), []).append(wanted[key])
+            work.waiting.setdefault(_key(run.source), []).append(run)
         else:
-            work.ready.append(run)
+            work.release(run)
     return work
 
 
@@ -80,12 +98,15 @@ def _job(run: Run, work: _Work, store: Store) -> Job | None:
     return Job(run, start, work.keep.get(_key(run), ()), store.checkpoint_path(run))
 
 
-def _save(outcome: Outcome, work: _Work, store: Store) -> None:
-    """Store a finished run and let those that waited for it begin."""
-    run = outcome.run
-    store.add([outcome], choose(run).engine.name)
-    store.checkpoint_path(run).unlink(missing_ok=True)
-    work.ready.extend(work.waiting.pop(_key(run), ()))
+def _save(outcomes: list[Outcome], work: _Work, store: Store) -> int:
+    """Store finished runs and let those that waited for them begin; returns how many."""
+    if outcomes:
+        store.add(outcomes, choose(outcomes[0].run, work.device).engine.name)
+    for outcome in outcomes:
+        store.checkpoint_path(outcome.run).unlink(missing_ok=True)
+        for run in work.waiting.pop(_key(outcome.run), ()):
+            work.release(run)
+    return len(outcomes)
 
 
 def _unreached(run: Run, work: _Work) -> Outcome:
@@ -109,29 +130,25 @@ def execute(
     call goes on from there and ends with the same numbers.
     """
     progress = progress or Silent()
-    work = _plan(runs, store)
+    work = _plan(runs, store, device)
     if not work.todo:
         return 0
     num, base = len(work.todo), pool.done()
-    progress.begin(title, sum(choose(run).engine.seconds(run) for run in work.todo.values()))
+    progress.begin(title, sum(choose(run, device).engine.seconds(run) for run in work.todo.values()))
     under_way: set[Future[list[Outcome]]] = set()
     finished = 0
     try:
         while work.ready or under_way:
             # Twice as many as there are slots, so that no worker waits for the coordinator.
             while work.ready and len(under_way) < 2 * pool.slots:
-                run = work.ready.popleft()
-                job = _job(run, work, store)
-                if job is None:
-                    _save(_unreached(run, work), work, store)
-                    finished += 1
-                else:
-                    under_way.add(pool.submit([job], device))
+                jobs = {run: _job(run, work, store) for run in work.take(pool.slots)}
+                finished += _save([_unreached(run, work) for run, job in jobs.items() if job is None], work, store)
+                group = [job for job in jobs.values() if job is not None]
+                if group:
+                    under_way.add(pool.submit(group, device))
             done, under_way = wait(under_way, timeout=0.2, return_when=FIRST_COMPLETED)
             for future in done:
-                for outcome in future.result():
-                    _save(outcome, work, store)
-                    finished += 1
+                finished += _save(future.result(), work, store)
             progress.update(pool.done() - base, f"{finished}/{num} runs")
     except BrokenProcessPool:
         raise HeadstartError(
@@ -153,8 +170,6 @@ def _drain(under_way: set["Future[list[Outcome]]"], work: _Work, store: Store) -
         if future.cancelled():
             continue
         try:
-            outcomes = future.result()
-        except (Interrupted, Exception):  # the error that stopped us is already on its way
+            _save(future.result(), work, store)
+        except Exception:  # among them Interrupted; the error that stopped us is already on its way
             continue
-        for outcome in outcomes:
-            _save(outcome, work, store)

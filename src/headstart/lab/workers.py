@@ -1,4 +1,4 @@
-"""Who trains: this process, or a pool of long-lived processes with one torch thread each."""
+"""Who trains: this process, or several threads and long-lived processes of it."""
 
 import multiprocessing
 import os
@@ -6,18 +6,19 @@ import signal
 import sys
 import threading
 from collections.abc import Sequence
-from concurrent.futures import Future, ProcessPoolExecutor
+from concurrent.futures import Future, ProcessPoolExecutor, ThreadPoolExecutor
+from functools import cached_property
 from multiprocessing.connection import wait
 from types import TracebackType
 from typing import Any, Protocol
 
-from headstart.engines import Interrupted, Job, Outcome, choose
+from headstart.engines import Job, Outcome, choose
 
 Group = Sequence[Job]
 
 
 class Workers(Protocol):
-    """Trains groups of jobs that share an engine. `done` is the estimated seconds of work finished or under way."""
+    """Trains groups of jobs that share an engine."""
 
     slots: int
 
@@ -43,13 +44,13 @@ class Workers(Protocol):
 class _Meter:
     """Adds up estimated seconds as runs advance; answers whether to stop."""
 
-    def __init__(self, group: Group, total: Any, stop: Any) -> None:
+    def __init__(self, group: Group, device: str, total: Any, stop: Any) -> None:
         self.total, self.stop = total, stop
-        engine = choose(group[0].run).engine
-        self.per_step = [engine.seconds(job.run) / job.run.budget.steps for job in group]
+        engine = choose(group[0].run, device).engine
+        seconds = [engine.seconds(job.run) for job in group]
+        self.per_step = [s / job.run.budget.steps for s, job in zip(seconds, group, strict=True)]
         self.last = [0] * len(group)
-        self.full = sum(engine.seconds(job.run) for job in group)
-        self.counted = 0.0
+        self.left = sum(seconds)
 
     def __call__(self, index: int, step: int) -> bool:
         self._add((step - self.last[index]) * self.per_step[index])
@@ -58,17 +59,17 @@ class _Meter:
 
     def close(self) -> None:
         """Count what is left, such as the steps a diverged run did not take."""
-        self._add(self.full - self.counted)
+        self._add(self.left)
 
     def _add(self, seconds: float) -> None:
-        self.counted += seconds
+        self.left -= seconds
         with self.total.get_lock():
             self.total.value += seconds
 
 
 def _train(group: Group, device: str, total: Any, stop: Any) -> list[Outcome]:
-    meter = _Meter(group, total, stop)
-    outcomes = list(choose(group[0].run).engine.train(group, device, meter))
+    meter = _Meter(group, device, total, stop)
+    outcomes = list(choose(group[0].run, device).engine.train(group, device, meter))
     meter.close()
     return outcomes
 
@@ -129,18 +130,33 @@ def _work(group: Group, device: str) -> list[Outcome]:
     return _train(group, device, *_shared)
 
 
-class Processes:
-    """A pool of spawned processes. They die with this one, whatever ends it."""
+class Parallel:
+    """Threads for engines that release the GIL, spawned processes for the others; each is made when first needed.
+
+    The processes die with this one, whatever ends it.
+    """
 
     def __init__(self, jobs: int) -> None:
-        context = multiprocessing.get_context("spawn")
         self.slots = jobs
-        self.total, self.stopping = context.Value("d", 0.0), context.Event()
-        self.pool = ProcessPoolExecutor(jobs, context, _begin_worker, (self.total, self.stopping, list(sys.path)))
+        self.context = multiprocessing.get_context("spawn")
+        self.total, self.stopping = self.context.Value("d", 0.0), self.context.Event()
+
+    @cached_property
+    def threads(self) -> ThreadPoolExecutor:
+        """The pool of threads."""
+        return ThreadPoolExecutor(self.slots, "headstart")
+
+    @cached_property
+    def processes(self) -> ProcessPoolExecutor:
+        """The pool of processes."""
+        shared = (self.total, self.stopping, list(sys.path))
+        return ProcessPoolExecutor(self.slots, self.context, _begin_worker, shared)
 
     def submit(self, group: Group, device: str) -> "Future[list[Outcome]]":
         """Queue a group."""
-        return self.pool.submit(_work, group, device)
+        if choose(group[0].run, device).engine.in_threads:
+            return self.threads.submit(_train, group, device, self.total, self.stopping)
+        return self.processes.submit(_work, group, device)
 
     def done(self) -> float:
         """Estimated seconds of work done."""
@@ -150,16 +166,15 @@ class Processes:
         """Runs under way stop at their next recorded step."""
         self.stopping.set()
 
-    def __enter__(self) -> "Processes":
+    def __enter__(self) -> "Parallel":
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
-        self.pool.shutdown(wait=True, cancel_futures=True)
+        for name in ("threads", "processes"):
+            if name in self.__dict__:
+                self.__dict__[name].shutdown(wait=True, cancel_futures=True)
 
 
 def workers(jobs: int) -> Workers:
-    """`jobs` processes, or this process for one."""
-    return Serial() if jobs == 1 else Processes(jobs)
-
-
-__all__ = ["Group", "Interrupted", "Processes", "Serial", "Workers", "workers"]
+    """`jobs` threads or processes, or this process for one."""
+    return Serial() if jobs == 1 else Parallel(jobs)

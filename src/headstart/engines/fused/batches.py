@@ -2,7 +2,7 @@
 
 from typing import Any, NamedTuple
 
-from headstart.engines.fused.compile import kernel
+from headstart.engines.fused.compile import part
 from headstart.engines.fused.random import integers, permuted
 
 
@@ -45,7 +45,7 @@ class Batches(NamedTuple):
     began: int
 
 
-@kernel
+@part
 def draw_ids(plan: Any, seed: Any, step: Any, ids: Any, keys: Any) -> None:
     """The sample ids of the batch at `step`, as `headstart.plans.course` defines them: int64[batch]."""
     position = (step - plan.began) * plan.batch

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headstart.engines.fused.batches import Batches, Members, Shape, draw_ids
-from headstart.engines.fused.compile import inlined, kernel
+from headstart.engines.fused.compile import inlined, kernel, part
 from headstart.engines.fused.losses import RELU, activate, loss_slope, loss_value
 from headstart.engines.fused.optim import update
 from headstart.engines.fused.random import packed_signs
@@ -80,7 +80,7 @@ def scratch(shape: Shape, batch: int) -> Scratch:
     )
 
 
-@kernel
+@part
 def build_tables(weights: Any, base: Any, width: Any, groups: Any, tables: Any) -> None:
     """Fill the tables from the input weights [coordinates, width] at `base`.
 
@@ -105,7 +105,7 @@ def build_tables(weights: Any, base: Any, width: Any, groups: Any, tables: Any) 
             rows *= 2
 
 
-@kernel
+@part
 def fold_tables(tables: Any, width: Any, groups: Any, gradient: Any) -> None:
     """The inverse walk: gradient row i = sum_n s_n x_ni, [coordinates, width]. Leaves the tables spent."""
     for g in range(groups.shape[0]):
@@ -127,7 +127,7 @@ def fold_tables(tables: Any, width: Any, groups: Any, gradient: Any) -> None:
             store(gradient, (first + bits - 1) * width + j, load(tables, start + j))
 
 
-@kernel
+@part
 def locate(words: Any, start: Any, num: Any, groups: Any, width: Any, rows: Any, signs: Any) -> None:
     """The table row (as an element offset) and sign of each sample in each group: [groups, CHUNK]."""
     one = np.uint64(1)
@@ -144,7 +144,7 @@ def locate(words: Any, start: Any, num: Any, groups: Any, width: Any, rows: Any,
             some_signs[n] = _f(1) - _f(2) * _f(np.int32(sign))
 
 
-@kernel
+@part
 def parities(words: Any, start: Any, num: Any, support: Any, labels: Any) -> None:
     """labels[n] = the product of the support coordinates: -1 where an odd number of its bits is set."""
     some = words[start : start + num]
@@ -242,7 +242,7 @@ def scatter(s: Any, g: Any, n: Any, width: Any, at: Any, r: Any, relu: Any) -> N
         store(s.grads, r3 + j, fma(s3, v, load(s.grads, r3 + j)))
 
 
-@kernel
+@part
 def outputs(shape: Shape, w: Any, a: Any, c: Any, num: Any, s: Scratch) -> None:
     """f of the `num` samples located, without a backward pass."""
     if shape.activation == RELU and s.groups.shape[0] == 4:
@@ -258,7 +258,7 @@ def outputs(shape: Shape, w: Any, a: Any, c: Any, num: Any, s: Scratch) -> None:
             s.outputs[n] = c + readout(s, shape.width, 0, w, a)
 
 
-@kernel
+@part
 def accumulate_relu(shape: Shape, w: Any, a: Any, c: Any, scale: Any, num: Any, s: Scratch) -> Any:
     """Forward and backward over the `num` samples located; returns the sum of dL/df."""
     width, num_groups = shape.width, s.groups.shape[0]
@@ -281,7 +281,7 @@ def accumulate_relu(shape: Shape, w: Any, a: Any, c: Any, scale: Any, num: Any, 
     return bias_gradient
 
 
-@kernel
+@part
 def accumulate(shape: Shape, w: Any, a: Any, c: Any, scale: Any, num: Any, s: Scratch) -> Any:
     """The same for any activation; also adds dL/df h to the readout's gradient."""
     width, num_groups = shape.width, s.groups.shape[0]
@@ -304,29 +304,16 @@ def accumulate(shape: Shape, w: Any, a: Any, c: Any, scale: Any, num: Any, s: Sc
     return bias_gradient
 
 
-@kernel
-def descend(shape: Shape, members: Members, m: Any, words: Any, num: Any, time: Any, s: Scratch) -> None:
-    """One optimizer step of member m on the mean loss of `num` packed samples."""
+@part
+def apply(shape: Shape, members: Members, m: Any, bias_gradient: Any, time: Any, s: Scratch) -> None:
+    """The optimizer step from s.gradient = sum_n r_n s'(z_n) x_n, r = dL/df, and s.readout = sum_n r_n s(z_n).
+
+    ReLU is homogeneous, sum_n r_n max(z_n, 0) = w . sum_n r_n 1[z_n > 0] x_n, so its s.readout is made here.
+    """
     w, width, offsets = members.weights[m], shape.width, members.offsets
     coordinates = shape.dim + shape.bias
     a = coordinates * width
-    c = w[a + width] if shape.bias else _ZERO
-    scale = _ONE / _f(num)
-    build_tables(w, 0, width, s.groups, s.tables)
-    s.grads[:] = _ZERO
-    s.readout[:] = _ZERO
-    bias_gradient = _ZERO
-    for start in range(0, num, CHUNK):
-        count = min(CHUNK, num - start)
-        locate(words, start, count, s.groups, width, s.rows, s.signs)
-        parities(words, start, count, shape.support, s.labels)
-        if shape.activation == RELU:
-            bias_gradient += accumulate_relu(shape, w, a, c, scale, count, s)
-        else:
-            bias_gradient += accumulate(shape, w, a, c, scale, count, s)
-    fold_tables(s.grads, width, s.groups, s.gradient)
     for j in range(0, width, 8):
-        # ReLU is homogeneous: sum_n r_n max(z_n, 0) = w . sum_n r_n 1[z_n > 0] x_n, which is there already.
         acc, readout8 = splat(_ZERO), load(w, a + j)
         for i in range(coordinates):
             row = load(s.gradient, i * width + j)
@@ -348,7 +335,30 @@ def descend(shape: Shape, members: Members, m: Any, words: Any, num: Any, time: 
         update(kind, w, s.readout, first, second, offsets[p + 2], 1, rates[p + 2], adam, time)
 
 
-@kernel
+@part
+def descend(shape: Shape, members: Members, m: Any, words: Any, num: Any, time: Any, s: Scratch) -> None:
+    """One optimizer step of member m on the mean loss of `num` packed samples."""
+    w, width = members.weights[m], shape.width
+    a = (shape.dim + shape.bias) * width
+    c = w[a + width] if shape.bias else _ZERO
+    scale = _ONE / _f(num)
+    build_tables(w, 0, width, s.groups, s.tables)
+    s.grads[:] = _ZERO
+    s.readout[:] = _ZERO
+    bias_gradient = _ZERO
+    for start in range(0, num, CHUNK):
+        count = min(CHUNK, num - start)
+        locate(words, start, count, s.groups, width, s.rows, s.signs)
+        parities(words, start, count, shape.support, s.labels)
+        if shape.activation == RELU:
+            bias_gradient += accumulate_relu(shape, w, a, c, scale, count, s)
+        else:
+            bias_gradient += accumulate(shape, w, a, c, scale, count, s)
+    fold_tables(s.grads, width, s.groups, s.gradient)
+    apply(shape, members, m, bias_gradient, time, s)
+
+
+@part
 def batch_words(shape: Shape, plan: Batches, seed: Any, step: Any, s: Scratch) -> None:
     """The packed samples of the mini-batch at `step`, in s.words."""
     draw_ids(plan, seed, step, s.ids, s.keys)
@@ -369,7 +379,7 @@ def advance(
                 descend(shape, members, m, s.words, plan.batch, step + 1, s)
 
 
-@kernel
+@part
 def scores(shape: Shape, w: Any, words: Any, num: Any, s: Scratch) -> Any:
     """(accuracy, mean loss) over packed samples, with the tables built."""
     a = (shape.dim + shape.bias) * shape.width

@@ -12,7 +12,7 @@ import numpy as np
 from numba.core import types
 from numba.extending import intrinsic
 
-from headstart.engines.fused.compile import kernel
+from headstart.engines.fused.compile import part
 
 MSE, HINGE, LOGISTIC, CORRELATION = 0, 1, 2, 3
 RELU, GELU, SIGMOID, QUADRATIC, IDENTITY = 0, 1, 2, 3, 4
@@ -36,7 +36,7 @@ def float32_from_bits(typingctx, value):
     return types.float32(types.int32), build
 
 
-@kernel
+@part
 def exp(x: Any) -> Any:
     """e^x for float32, x clipped to [-88, 88]; not a number stays one."""
     x = _LARGEST if x > _LARGEST else x
@@ -53,7 +53,7 @@ def exp(x: Any) -> Any:
     return p * float32_from_bits(np.int32((np.int32(n) + np.int32(127)) << np.int32(23)))
 
 
-@kernel
+@part
 def erf(x: Any) -> Any:
     """The error function of a float32."""
     x = _FOUR if x > _FOUR else x
@@ -74,7 +74,7 @@ def erf(x: Any) -> Any:
     return x * p / d
 
 
-@kernel
+@part
 def activate(kind: Any, z: Any, slope: Any, first: Any, num: Any) -> None:
     """z <- s(z) and slope <- s'(z) on [first, first + num) of flat float32 arrays."""
     if kind == RELU:
@@ -97,7 +97,7 @@ def activate(kind: Any, z: Any, slope: Any, first: Any, num: Any) -> None:
             z[i] = z[i] * z[i]
 
 
-@kernel
+@part
 def loss_value(kind: Any, f: Any, y: Any) -> Any:
     """The loss of one sample, float32 as the reference computes it."""
     if kind == MSE:
@@ -112,7 +112,7 @@ def loss_value(kind: Any, f: Any, y: Any) -> Any:
     return -f * y
 
 
-@kernel
+@part
 def loss_slope(kind: Any, f: Any, y: Any) -> Any:
     """d loss / d f of one sample, float32."""
     if kind == MSE:

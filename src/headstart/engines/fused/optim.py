@@ -4,14 +4,14 @@ from typing import Any
 
 import numpy as np
 
-from headstart.engines.fused.compile import kernel
+from headstart.engines.fused.compile import kernel, part
 
 SGD, ADAMW = 0, 1
 _f = np.float32
 _ONE = _f(1)
 
 
-@kernel
+@part
 def update(
     kind: Any,
     weights: Any,

@@ -13,7 +13,7 @@ from llvmlite import ir
 from numba.core import types
 from numba.extending import intrinsic
 
-from headstart.engines.fused.compile import kernel
+from headstart.engines.fused.compile import part
 
 DATA, ORDER, EVALUATION = 2, 3, 6
 _M0, _M1 = np.uint64(0xD2511F53), np.uint64(0xCD9E8D57)
@@ -46,14 +46,14 @@ def float64_from_bits(typingctx, value):
     return types.float64(types.int64), build
 
 
-@kernel
+@part
 def _round(c0: Any, c1: Any, c2: Any, c3: Any, k0: Any, k1: Any) -> Any:
     """One round. Words may carry rubbish above 32 bits, which no product sees."""
     p0, p1 = _M0 * (c0 & _LOW), _M1 * (c2 & _LOW)
     return (p1 >> _SHIFT) ^ c1 ^ k0, p1, (p0 >> _SHIFT) ^ c3 ^ k1, p0
 
 
-@kernel
+@part
 def philox(id: Any, lane: Any, k0: Any, k1: Any) -> Any:
     """The four words of (seed, stream, id, lane), each a uint64 below 2^32. Unrolled, so that callers vectorise."""
     c0, c1, c2, c3 = id & _LOW, id >> _SHIFT, lane & _LOW, lane >> _SHIFT
@@ -115,7 +115,7 @@ def philox_block(typingctx, ids, n, lane, seed, stream, words, stride):
     return types.void(ids, i64, u64, u64, u64, words, i64), build
 
 
-@kernel
+@part
 def packed_signs(seed: Any, stream: Any, ids: Any, num: Any, dim: Any, words: Any, out: Any) -> None:
     """Bit i of out[n] is set where coordinate i of sample ids[n] is -1, dim <= 64: uint64[num].
 
@@ -129,7 +129,7 @@ def packed_signs(seed: Any, stream: Any, ids: Any, num: Any, dim: Any, words: An
         out[n] = (words[n] | (words[stride + n] << _SHIFT)) & mask
 
 
-@kernel
+@part
 def integers(seed: Any, step: Any, num: Any, size: Any, first: Any, out: Any) -> None:
     """first + integers on [0, size) from id `step` of the order stream: int64[num]."""
     high = np.uint64(size)
@@ -139,7 +139,7 @@ def integers(seed: Any, step: Any, num: Any, size: Any, first: Any, out: Any) ->
             out[4 * lane + c] = first + np.int64((w[c] * high) >> _SHIFT)
 
 
-@kernel
+@part
 def _mix(x: Any) -> Any:
     x = (x ^ (x >> _SHIFT)) & _LOW
     x = ((x ^ (x >> np.uint64(16))) * np.uint64(0x85EBCA6B)) & _LOW
@@ -147,7 +147,7 @@ def _mix(x: Any) -> Any:
     return x ^ (x >> np.uint64(16))
 
 
-@kernel
+@part
 def _feistel(value: Any, half: Any, keys: Any) -> Any:
     mask = (np.uint64(1) << half) - np.uint64(1)
     left, right = value >> half, value & mask
@@ -156,7 +156,7 @@ def _feistel(value: Any, half: Any, keys: Any) -> Any:
     return (left << half) | right
 
 
-@kernel
+@part
 def permuted(seed: Any, leg: Any, position: Any, num: Any, size: Any, first: Any, keys: Any, out: Any) -> None:
     """first + the images of positions position .. position + num - 1, a new permutation every `size`: int64[num]."""
     bits = 0
@@ -182,7 +182,7 @@ def permuted(seed: Any, leg: Any, position: Any, num: Any, size: Any, first: Any
         done += count
 
 
-@kernel
+@part
 def _radius(word: Any) -> Any:
     """sqrt(-2 log u), u = (word + 1/2) / 2^32, as float32: the logarithm by 2 artanh(f / (2 + f)) in float64."""
     u = (np.float64(np.int64(word)) + 0.5) * 2.0**-32
@@ -197,7 +197,7 @@ def _radius(word: Any) -> Any:
     return np.sqrt(np.float32(-2.0 * log))
 
 
-@kernel
+@part
 def _turn(word: Any) -> Any:
     """(cos, sin) of 2 pi (word + 1/2) / 2^32 as float32: reduced exactly to an eighth of a turn in integers."""
     quadrant = (np.int64(word) + np.int64(0x20000000)) >> np.int64(30)
@@ -213,7 +213,7 @@ def _turn(word: Any) -> Any:
     return np.float32(-c if flip_cos else c), np.float32(-s if flip_sin else s)
 
 
-@kernel
+@part
 def _pair_of_normals(first: Any, second: Any, cosines: Any, sines: Any) -> None:
     """Box-Muller on arrays of words."""
     for n in range(len(cosines)):
@@ -223,7 +223,7 @@ def _pair_of_normals(first: Any, second: Any, cosines: Any, sines: Any) -> None:
         sines[n] = radius * s
 
 
-@kernel
+@part
 def normals(seed: Any, stream: Any, ids: Any, num: Any, dim: Any, words: Any, out: Any, stride: Any) -> None:
     """Standard normals by Box-Muller: out[i * stride + n] is coordinate i of sample ids[n].
 

@@ -127,17 +127,34 @@ class Tables:
             self.bits.fill_words(self.shape, self.members.seeds[m], stream, first, out[m], self.scratch)
 
     def enter(self, plan: Any, exact: bool, active: NDArray[np.int64]) -> None:
-        """Draw the pool of a full batch."""
-        self.pools = np.zeros((len(self.members.seeds), plan.batch if plan.full else 0), dtype=np.uint64)
-        if plan.full and exact:
-            self.pools[:] = np.arange(plan.batch, dtype=np.uint64)
-        elif plan.full:
-            self._fill(self.pools, active, _DATA, plan.first)
+        """Draw the pool of a full batch, or make ready for the population."""
+        self.half_cube: Any = None
+        self.pools = np.zeros((len(self.members.seeds), 0), dtype=np.uint64)
+        if exact:
+            population = kernels("population")
+            if self.shape.dim >= population.SMALLEST_DIM:
+                self.half_cube = population.scratch(self.shape)
+                return
+        if plan.full:
+            self.pools = np.zeros((len(self.members.seeds), plan.batch), dtype=np.uint64)
+            if exact:
+                self.pools[:] = np.arange(plan.batch, dtype=np.uint64)
+            else:
+                self._fill(self.pools, active, _DATA, plan.first)
 
     def advance(self, active: NDArray[np.int64], plan: Any, start: int, stop: int) -> None:
         """Steps start .. stop - 1."""
-        self.bits.advance(self.shape, self.members, active, plan, self.pools, start, stop, self.scratch)
+        if self.half_cube is None:
+            self.bits.advance(self.shape, self.members, active, plan, self.pools, start, stop, self.scratch)
+        else:
+            kernels("population").advance(
+                self.shape, self.members, active, start, stop, self.scratch, self.half_cube
+            )
 
     def evaluate(self, active: NDArray[np.int64], plan: Any, step: int, out: NDArray[np.float64]) -> None:
         """Scores on the test set and the batch of `step`."""
+        if self.half_cube is not None:
+            plan = plan._replace(batch=0)
         self.bits.evaluate(self.shape, self.members, active, plan, self.pools, self.test, step, out, self.scratch)
+        if self.half_cube is not None:
+            kernels("population").evaluate(self.shape, self.members, active, out, self.half_cube)
