@@ -60,10 +60,11 @@ def _settings(pairs: Sequence[str], seeds: int | None) -> dict[str, str]:
 
 def _recall(study: Study, preset: str | None, store: Store) -> tuple[str, Any, Results]:
     """A study's stored results: of the preset named, or as it was last run."""
-    last = store.last_report(study.name)
+    last = store.studies.last(study.name)
     if preset is None and last is not None:
-        values = jsonlib.loads(last[1])
-        preset, knobs = last[0], study.knobs(last[0], {name: jsonlib.dumps(value) for name, value in values.items()})
+        values = jsonlib.loads(last.knobs)
+        preset = last.preset
+        knobs = study.knobs(preset, {name: jsonlib.dumps(value) for name, value in values.items()})
     else:
         preset = preset or "laptop"
         knobs = study.knobs(preset)
@@ -75,7 +76,7 @@ def _reports(store: Path | None) -> dict[str, Any]:
     path = store or default_path()
     if path.exists():
         with open_store(path) as opened:
-            return opened.reports()
+            return opened.studies.reports()
     if store is not None:
         raise HeadstartError(f"--store {store}: there is no such store; run a study into it first")
     return {}
@@ -184,7 +185,7 @@ def show(
     """
     s = find(study)
     with open_store(store) as opened:
-        if opened.last_report(s.name) is None and not json:
+        if opened.studies.last(s.name) is None and not json:
             print(s.doc.strip())
             print(f"\nNot run yet: headstart run {s.command}")
             return
@@ -315,7 +316,7 @@ def report(
     Try: headstart report less_data
     """
     with open_store(store) as opened:
-        done = [s for s in select(study) if opened.last_report(s.name) is not None]
+        done = [s for s in select(study) if opened.studies.last(s.name) is not None]
         if not done:
             raise HeadstartError(f"no study of {study} is in store {opened.path}; run: headstart run {study}")
         for s in done:

@@ -4,6 +4,7 @@ import pytest
 
 import headstart as hs
 from headstart.cli import main
+from headstart.lab.ledger import Edition
 
 STUDY = "less_data/mini_and_full_batch_mlp"
 COMMANDS = ["list", "run", "show", "figure", "check", "explain", "export", "report", "version"]
@@ -132,7 +133,7 @@ def test_check_strict_exits_with_1_exactly_when_a_claim_does_not_hold(call, smok
     ]:
         claims = [{**claim, "verdict": verdict} for claim in report["claims"]]
         with hs.open_store(path) as store:
-            store.save_report(STUDY, preset, "{}", {**report, "preset": preset, "claims": claims})
+            store.studies.finish(Edition(STUDY, preset, "{}"), [], {**report, "preset": preset, "claims": claims})
         assert call("check", "--strict", "--store", str(path))[0] == code
         assert call("check", "--store", str(path))[0] == 0
 

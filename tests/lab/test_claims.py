@@ -8,6 +8,7 @@ from small_runs import parity_run
 
 import headstart as hs
 from headstart.lab.claims import check_claim
+from headstart.lab.store import summarise
 from headstart.lab.study import Arm, Results
 from headstart.lab.sweep import Tuned
 from headstart.measures import Estimate
@@ -44,7 +45,7 @@ def test_a_direction_and_its_opposite_never_both_hold(low, width, bound):
 
 def results(small_times, large_times, steps=100, batch=(10, 10)):
     """Two arms whose accuracy jumps from 0.5 to 1 at the given step of each seed (None: never)."""
-    run = parity_run()
+    run = parity_run(budget=hs.Budget(steps, 10))
     axis = np.arange(0, steps + 1, 10)
 
     def traces(times, size):
@@ -57,7 +58,8 @@ def results(small_times, large_times, steps=100, batch=(10, 10)):
     sweep, tuned = hs.Sweep(0.1, 0.2), Tuned(0.1, (0.1,), (0.5,))
     arms = {n: Arm(n, n, run, sweep, side) for n, side in zip(("s", "l"), hs.Side, strict=True)}
     pair = {"s": traces(small_times, batch[0]), "l": traces(large_times, batch[1])}
-    return Results(arms, pair, {"s": tuned, "l": tuned}, None)
+    short = {name: [summarise(run, trace) for trace in traces] for name, traces in pair.items()}
+    return Results(arms, short, pair, {"s": tuned, "l": tuned}, None)
 
 
 def test_equal_arms_have_a_ratio_of_exactly_one():
@@ -98,9 +100,9 @@ def test_missing_runs_are_censored_not_dropped():
 
 def test_arms_with_other_seeds_cannot_be_paired():
     made = results([20, 30], [20, 30])
-    moved = hs.Traces(tuple(replace(t, seed=t.seed + 1) for t in made.traces["l"]))
+    moved = [replace(summary, seed=summary.seed + 1) for summary in made.summaries["l"]]
     with pytest.raises(hs.HeadstartError, match="different seeds"):
-        hs.TimeRatio("s", "l", 0.9)(replace(made, traces={"s": made.traces["s"], "l": moved}))
+        hs.TimeRatio("s", "l", 0.9)(replace(made, summaries={"s": made.summaries["s"], "l": moved}))
 
 
 def test_pairing_by_seed_narrows_the_interval():

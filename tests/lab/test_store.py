@@ -2,6 +2,7 @@ import sqlite3
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -154,3 +155,36 @@ def test_two_processes_writing_one_store_lose_nothing(tmp_path):
         assert same(traces[17], outcomes(parity_run(), [17])[0].trace)
         rows = store._db.execute("SELECT COUNT(*), COUNT(DISTINCT seed) FROM runs").fetchone()
     assert rows == (42, 42)
+
+
+def test_a_summary_is_kept_without_curves_and_curves_asked_for_later_are_trained(tmp_path):
+    from headstart.lab.runner import execute
+    from headstart.lab.store import Keep
+    from headstart.lab.workers import Serial
+
+    run = parity_run()
+    with hs.open_store(tmp_path / "s.sqlite") as store:
+        assert execute([run.at(s) for s in range(3)], store, Serial(), keep=Keep.SUMMARY) == 3
+        short = store.summaries(run.cell)
+        assert store.seeds(run.cell) == set()
+        assert execute([run.at(s) for s in range(3)], store, Serial(), keep=Keep.SUMMARY) == 0
+        assert execute([run.at(s) for s in range(3)], store, Serial()) == 3
+        traces = store.cell_traces(run.cell)
+        assert [s.final for s in short] == [t["test_accuracy"][-1] for t in traces]
+        assert [(s.area, s.final) for s in store.summaries(run.cell)] == [(s.area, s.final) for s in short]
+
+
+def test_a_hundred_thousand_summaries_take_seconds_and_megabytes(tmp_path):
+    import time
+
+    run = parity_run()
+    trained = outcomes(run, [0])[0]
+    many = [Outcome(run.at(seed), replace(trained.trace, seed=seed)) for seed in range(100_000)]
+    began = time.monotonic()
+    with hs.open_store(tmp_path / "s.sqlite") as store:
+        from headstart.lab.store import Keep
+
+        store.add(many, "loop", Keep.SUMMARY)
+        assert len(store.summaries(run.cell)) == 100_000
+    assert time.monotonic() - began < 30
+    assert (tmp_path / "s.sqlite").stat().st_size < 20e6

@@ -7,20 +7,19 @@ from hypothesis import strategies as st
 from small_runs import parity_run
 
 import headstart as hs
-from headstart.lab.sweep import Search, mean_area, selection_seeds, with_rate
+from headstart.lab.store import summarise
+from headstart.lab.sweep import Search, selection_seeds, with_rate
+from headstart.measures import area_under
 
 
-def made_traces(run, area, diverged=False):
-    axis = np.array([0, 10, 20])
-    values = {"test_accuracy": np.full(3, area)}
-    if diverged:
-        axis, values = axis[:1], {"test_accuracy": np.array([area])}
-    return hs.Traces((hs.Trace(run.cell, 0, axis, axis, axis * 1.0, values),))
+def made_trace(run, accuracy, num_records=3):
+    axis = np.array([0, 10, 20])[:num_records]
+    return hs.Trace(run.cell, 0, axis, axis, axis * 1.0, {"test_accuracy": np.full(num_records, accuracy)})
 
 
 def settle(search, area_of):
     rounds = 0
-    while not search.learn(lambda run: made_traces(run, area_of(run.optimizer.lr))):
+    while not search.learn(lambda run: area_of(run.optimizer.lr)):
         rounds += 1
         assert rounds < 50
     return search.tuned()
@@ -55,10 +54,19 @@ def test_selection_seeds_are_none_of_the_claims_seeds():
     assert min(selection_seeds(100)) > 100_000
 
 
-def test_a_diverged_run_counts_as_chance():
+def test_a_diverged_run_counts_as_chance_from_then_on():
+    run = parity_run(budget=hs.Budget(20, 10))
+    assert summarise(run, made_trace(run, 0.9)).area == pytest.approx(0.9)
+    fallen = summarise(run, made_trace(run, 0.9, num_records=1))
+    assert fallen.area == pytest.approx((0.9 + 3 * 0.5) / 4)
+    assert fallen.final == 0.5
+
+
+def test_the_mean_of_the_areas_is_the_area_under_the_mean_curve():
     run = parity_run()
-    together = hs.Traces((*made_traces(run, 0.9), *made_traces(run, 0.9, diverged=True)))
-    assert mean_area(together, run.task.metrics[0]) == pytest.approx((0.9 + (0.9 + 3 * 0.5) / 4) / 2, abs=0.05)
+    traces = hs.train(run, seeds=range(4))
+    mean = area_under(traces.grid().steps, traces.stack("test_accuracy").mean(axis=0))
+    assert np.mean([summarise(run, trace).area for trace in traces]) == pytest.approx(mean)
 
 
 def test_only_the_learning_rate_changes():

@@ -47,6 +47,22 @@ class Trace:
 
 
 @dataclass(frozen=True)
+class Summary:
+    """What a sweep of millions keeps of a run: the last value of every metric, and the area under its leading curve.
+
+    `area` is the mean over steps of the leading test metric, so the area under a seed-mean curve is the mean of the
+    seeds' areas. A diverged run is at chance from then on, in both.
+    """
+
+    cell: str
+    seed: int
+    status: Status
+    area: float
+    final: float
+    seconds: float
+
+
+@dataclass(frozen=True)
 class Traces(Sequence[Trace]):
     """An ordered collection of traces, often one cell at many seeds."""
 

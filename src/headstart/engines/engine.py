@@ -14,7 +14,11 @@ Watch = Callable[[int, int], bool]
 
 
 class Interrupted(Exception):
-    """Training stopped because the watch asked; what was done is in the checkpoint."""
+    """Training stopped because the watch asked. Runs under way are in their checkpoints; `finished` ones are here."""
+
+    def __init__(self, finished: Sequence["Outcome"] = ()) -> None:
+        super().__init__(finished)
+        self.finished = list(finished)
 
 
 @dataclass(frozen=True)

@@ -2,16 +2,19 @@
 
 from headstart.lab.claims import Checked, Claim, FinalRatio, TimeRatio, Verdict, Within, above, below
 from headstart.lab.conduct import conduct
-from headstart.lab.store import Store, open_store
+from headstart.lab.store import Keep, Store, open_store
 from headstart.lab.study import Arm, Knobs, Results, Side, Study, stored
 from headstart.lab.sweep import Sweep
 from headstart.lab.train import train
+from headstart.measures import Estimate, bootstrap
 
 __all__ = [
     "Arm",
     "Checked",
     "Claim",
+    "Estimate",
     "FinalRatio",
+    "Keep",
     "Knobs",
     "Results",
     "Side",
@@ -23,6 +26,7 @@ __all__ = [
     "Within",
     "above",
     "below",
+    "bootstrap",
     "conduct",
     "open_store",
     "stored",

@@ -97,11 +97,11 @@ def check_claim(claim: Claim, results: "Results") -> Checked:
     return Checked(claim, estimate, claim.rule.verdict(estimate))
 
 
-def _paired(results: "Results", arms: tuple[str, str]) -> list[NDArray[np.float64]]:
-    """The leading test metric of each arm, [seeds, records], on the same seeds in the same order."""
-    if results.traces[arms[0]].seeds != results.traces[arms[1]].seeds:
+def _check_paired(results: "Results", arms: tuple[str, str]) -> None:
+    """Raise unless both arms have the same seeds in the same order."""
+    one, other = ([summary.seed for summary in results.summaries[arm]] for arm in arms)
+    if one != other:
         raise HeadstartError(f"arms {' and '.join(arms)} were trained on different seeds and cannot be paired")
-    return [results.curves(arm) for arm in arms]
 
 
 @dataclass(frozen=True)
@@ -130,7 +130,8 @@ class TimeRatio:
     def __call__(self, results: "Results") -> Estimate:
         """The ratio with its interval."""
         better = results.metric(self.small).higher_is_better
-        curves = _paired(results, self.arms)
+        _check_paired(results, self.arms)
+        curves = [results.curves(arm) for arm in self.arms]
         axes = [np.asarray(getattr(results.traces[arm].grid(), self.axis), dtype=np.float64) for arm in self.arms]
 
         def bounds(rows: NDArray[np.int64]) -> tuple[float, float]:
@@ -163,5 +164,6 @@ class FinalRatio:
 
     def __call__(self, results: "Results") -> Estimate:
         """The ratio with its interval."""
-        a, b = (curves[:, -1] for curves in _paired(results, self.arms))
+        _check_paired(results, self.arms)
+        a, b = (results.finals(arm) for arm in self.arms)
         return bootstrap(lambda rows: float(a[rows].mean() / b[rows].mean()), len(a))

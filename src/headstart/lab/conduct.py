@@ -5,17 +5,18 @@ from dataclasses import dataclass
 from typing import Any
 
 from headstart.lab import provenance
+from headstart.lab.ledger import Serving
 from headstart.lab.progress import Progress
 from headstart.lab.runner import execute
-from headstart.lab.store import Store
-from headstart.lab.study import Results, Study, gather, knobs_json
+from headstart.lab.store import Keep, Store
+from headstart.lab.study import Results, Study, edition, gather
 from headstart.lab.sweep import selection_seeds, with_rate
 from headstart.lab.workers import workers
 from headstart.run import Run
 
 
 @dataclass(frozen=True)
-class Outcome:
+class Conducted:
     """A study that was run: its results, and the report that the store keeps."""
 
     results: Results
@@ -24,44 +25,52 @@ class Outcome:
 
 def conduct(
     study: Study, preset: str, knobs: Any, store: Store, progress: Progress, jobs: int = 1, device: str = "cpu"
-) -> Outcome:
+) -> Conducted:
     """Run a study into the store. What is stored is not trained again; interrupted work goes on where it stopped."""
-    session, began = store.begin_session(study.name, preset, knobs_json(knobs)), time.monotonic()
+    key = edition(study, preset, knobs)
+    session, began = store.studies.begin(key), time.monotonic()
     try:
         with workers(jobs) as pool, progress:
 
-            def train(runs: list[Run], title: str) -> None:
-                execute(runs, store, pool, device, progress, title)
-                store.set_seconds(session, time.monotonic() - began)
+            def train(runs: list[Run], keep: Keep, title: str) -> None:
+                execute(runs, store, pool, device, progress, title, keep)
+                store.studies.set_seconds(session, time.monotonic() - began)
 
             results = gather(study, knobs, store, train)
     finally:
-        store.set_seconds(session, time.monotonic() - began)
-    tuning = list(selection_seeds(knobs.num_selection_seeds))
+        store.studies.set_seconds(session, time.monotonic() - began)
+    report = make_report(study, preset, results, store)
+    store.studies.finish(key, _serving(results), report)
+    return Conducted(results, report)
+
+
+def _serving(results: Results) -> list[Serving]:
+    """The cells of every arm: those its learning rate was chosen from, and the one its claims are computed on."""
+    tuning = list(selection_seeds(results.knobs.num_selection_seeds))
+    rows = []
     for name, arm in results.arms.items():
         cells = sorted({with_rate(arm.run, rate).cell for rate in results.tuned[name].rates})
-        store.set_arm(study.name, preset, knobs_json(knobs), name, "selection", cells, tuning)
-        store.set_arm(study.name, preset, knobs_json(knobs), name, "claim", [arm.run.cell], results.traces[name].seeds)
-    report = make_report(study, preset, results, store)
-    store.save_report(study.name, preset, knobs_json(knobs), report)
-    return Outcome(results, report)
+        rows += [Serving(name, "selection", cell, tuning) for cell in cells]
+        rows.append(Serving(name, "claim", arm.run.cell, [summary.seed for summary in results.summaries[name]]))
+    return rows
 
 
 def make_report(study: Study, preset: str, results: Results, store: Store) -> dict[str, Any]:
     """A study's claims and where they come from, as `headstart show --json` and docs/results have it."""
-    cells = [arm.run.cell for arm in results.arms.values()]
+    key = edition(study, preset, results.knobs)
+    diverged = {name: results.num_diverged(name) for name in results.arms}
     return {
         "study": study.name,
         "title": study.title,
         "paper": study.paper,
         "figures": study.figures,
         "preset": preset,
-        "knobs": knobs_json(results.knobs),
+        "knobs": key.knobs,
         "seeds": results.knobs.num_seeds,
-        "commit": ", ".join(store.commits(cells)),
+        "commit": ", ".join(store.commits([arm.run.cell for arm in results.arms.values()])),
         "machine": provenance.machine(),
-        "minutes": round(store.seconds(study.name, preset, knobs_json(results.knobs)) / 60, 2),
+        "minutes": round(store.studies.seconds(key) / 60, 2),
         "learning_rates": {name: tuned.to_json() for name, tuned in results.tuned.items()},
-        "diverged": {name: traces.num_diverged for name, traces in results.traces.items() if traces.num_diverged},
+        "diverged": {name: count for name, count in diverged.items() if count},
         "claims": [checked.to_json() for checked in study.check(results)],
     }

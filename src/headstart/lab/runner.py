@@ -10,9 +10,9 @@ import numpy as np
 
 from headstart.core.errors import HeadstartError
 from headstart.core.trace import Status, Trace
-from headstart.engines import Job, Outcome, choose
+from headstart.engines import Interrupted, Job, Outcome, choose
 from headstart.lab.progress import Progress, Silent
-from headstart.lab.store import Store, moment
+from headstart.lab.store import Keep, Store, moment
 from headstart.lab.workers import Workers
 from headstart.run import At, From, Run
 
@@ -30,6 +30,7 @@ class _Work:
     waiting: dict[Key, list[Run]] = field(default_factory=dict)
     ready: dict[Hashable, deque[Run]] = field(default_factory=dict)
     device: str = "cpu"
+    curves: Keep = Keep.CURVES
 
     def release(self, run: Run) -> None:
         """A run whose source, if any, is stored: put it with those it can share a call with."""
@@ -51,7 +52,7 @@ def _key(run: Run) -> Key:
     return run.cell, run.seed
 
 
-def _plan(runs: Iterable[Run], store: Store, device: str) -> _Work:
+def _plan(runs: Iterable[Run], store: Store, device: str, curves: Keep) -> _Work:
     """Everything that is missing, sources included; a source runs again if weights it should have kept are missing."""
     wanted: dict[Key, Run] = {}
     keep: dict[Key, dict[At, None]] = {}
@@ -60,7 +61,7 @@ def _plan(runs: Iterable[Run], store: Store, device: str) -> _Work:
 
     def missing(run: Run) -> bool:
         if run.cell not in stored:
-            stored[run.cell] = store.seeds(run.cell)
+            stored[run.cell] = store.seeds(run.cell, curves)
         return run.seed not in stored[run.cell]
 
     while stack:
@@ -76,7 +77,7 @@ def _plan(runs: Iterable[Run], store: Store, device: str) -> _Work:
                 stack.append(run.source)
             else:
                 wanted[_key(run.source)] = run.source
-    work = _Work(todo=wanted, keep={key: tuple(ats) for key, ats in keep.items()}, device=device)
+    work = _Work(todo=wanted, keep={key: tuple(ats) for key, ats in keep.items()}, device=device, curves=curves)
     for run in reversed(wanted.values()):
         if run.source is not None and _key(run.source) in wanted:
             work.waiting.setdefault(_key(run.source), []).append(run)
@@ -101,7 +102,7 @@ def _job(run: Run, work: _Work, store: Store) -> Job | None:
 def _save(outcomes: list[Outcome], work: _Work, store: Store) -> int:
     """Store finished runs and let those that waited for them begin; returns how many."""
     if outcomes:
-        store.add(outcomes, choose(outcomes[0].run, work.device).engine.name)
+        store.add(outcomes, choose(outcomes[0].run, work.device).engine.name, work.curves)
     for outcome in outcomes:
         store.checkpoint_path(outcome.run).unlink(missing_ok=True)
         for run in work.waiting.pop(_key(outcome.run), ()):
@@ -123,6 +124,7 @@ def execute(
     device: str = "cpu",
     progress: Progress | None = None,
     title: str = "training",
+    keep: Keep = Keep.CURVES,
 ) -> int:
     """Train every run that is not stored yet. Returns how many were trained.
 
@@ -130,7 +132,7 @@ def execute(
     call goes on from there and ends with the same numbers.
     """
     progress = progress or Silent()
-    work = _plan(runs, store, device)
+    work = _plan(runs, store, device, keep)
     if not work.todo:
         return 0
     num, base = len(work.todo), pool.done()
@@ -171,5 +173,7 @@ def _drain(under_way: set["Future[list[Outcome]]"], work: _Work, store: Store) -
             continue
         try:
             _save(future.result(), work, store)
-        except Exception:  # among them Interrupted; the error that stopped us is already on its way
+        except Interrupted as stopped:
+            _save(stopped.finished, work, store)
+        except Exception:  # the error that stopped us is already on its way
             continue

@@ -1,17 +1,15 @@
-"""The store: traces, and the weights a From asks for, in one SQLite file.
+"""The store: traces, summaries, and the weights a From asks for, in one SQLite file.
 
-A result is known by (cell, seed). Curves lie in blobs [members x records], one a chunk and metric, each with a
-checksum. The file is in WAL mode, every write is one transaction, and what is there is never written again, so several
-processes may use one store and a kill loses nothing that was stored.
+A result is known by (cell, seed). Every run has one row of summary; its curves, where they are kept, lie in blobs
+[members x records], one a chunk and metric, each with a checksum. What is there is never written again.
 """
 
 import json
 import os
-import sqlite3
 import time
 import zlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Mapping, Sequence
+from enum import StrEnum
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -22,37 +20,23 @@ from numpy.typing import NDArray
 from safetensors.numpy import load, save
 
 from headstart.core.errors import HeadstartError
-from headstart.core.trace import Status, Trace, Traces
+from headstart.core.trace import Status, Summary, Trace, Traces
 from headstart.engines import Outcome
 from headstart.lab import provenance
+from headstart.lab.database import Database
+from headstart.lab.ledger import Ledger
+from headstart.measures import area_under
 from headstart.models import Weights
 from headstart.run import At, Run, decode, encode
 
-FORMAT = 1
 _AXES = ("step", "samples", "flops")
-_NEWEST_LAST = "ORDER BY preset <> 'smoke', created"
-_SCHEMA = """
-CREATE TABLE IF NOT EXISTS meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
-CREATE TABLE IF NOT EXISTS cells (cell TEXT PRIMARY KEY, json TEXT NOT NULL) WITHOUT ROWID;
-CREATE TABLE IF NOT EXISTS chunks (
-  id INTEGER PRIMARY KEY, cell TEXT NOT NULL, engine TEXT NOT NULL, provenance TEXT NOT NULL, created REAL NOT NULL);
-CREATE TABLE IF NOT EXISTS curves (
-  chunk INTEGER, metric TEXT, dtype TEXT NOT NULL, checksum INTEGER NOT NULL, data BLOB NOT NULL,
-  PRIMARY KEY (chunk, metric)) WITHOUT ROWID;
-CREATE TABLE IF NOT EXISTS runs (
-  cell TEXT, seed INTEGER, chunk INTEGER NOT NULL, place INTEGER NOT NULL, num_records INTEGER NOT NULL,
-  status TEXT NOT NULL, seconds REAL NOT NULL, PRIMARY KEY (cell, seed)) WITHOUT ROWID;
-CREATE TABLE IF NOT EXISTS weights (
-  cell TEXT, seed INTEGER, moment TEXT, checksum INTEGER, data BLOB, PRIMARY KEY (cell, seed, moment)) WITHOUT ROWID;
-CREATE TABLE IF NOT EXISTS arms (
-  study TEXT, preset TEXT, knobs TEXT, arm TEXT, kind TEXT, cell TEXT, seeds TEXT NOT NULL,
-  PRIMARY KEY (study, preset, knobs, arm, kind, cell)) WITHOUT ROWID;
-CREATE TABLE IF NOT EXISTS sessions (
-  id INTEGER PRIMARY KEY, study TEXT, preset TEXT, knobs TEXT, started REAL, seconds REAL);
-CREATE TABLE IF NOT EXISTS reports (
-  study TEXT, preset TEXT, knobs TEXT, json TEXT NOT NULL, created REAL NOT NULL,
-  PRIMARY KEY (study, preset, knobs)) WITHOUT ROWID;
-"""
+
+
+class Keep(StrEnum):
+    """What the store keeps of a run: all its curves, or one row of summary, for sweeps of millions."""
+
+    CURVES = "curves"
+    SUMMARY = "summary"
 
 
 def default_path() -> Path:
@@ -67,43 +51,23 @@ def open_store(path: str | Path | None = None) -> "Store":
     return Store(where / "store.sqlite" if where.is_dir() else where)
 
 
+def summarise(run: Run, trace: Trace) -> Summary:
+    """The final value of the leading test metric and the area under its curve; chance from a divergence on."""
+    metric = run.task.metrics[0]
+    axis = run.budget.recorded_steps()
+    curve = np.full(len(axis), metric.chance)
+    if len(trace.steps):
+        curve[: len(trace.steps)] = trace[f"test_{metric.name}"]
+    return Summary(trace.cell, trace.seed, trace.status, area_under(axis, curve), float(curve[-1]), trace.seconds)
+
+
 class Store:
-    """An open store. Use it as a context manager, or call `close`."""
+    """An open store. Use it as a context manager, or call `close`. `studies` is what it knows of studies."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            self._db = sqlite3.connect(path, timeout=60, isolation_level=None, check_same_thread=False)
-            found = self._set_up()
-        except (OSError, sqlite3.Error) as error:
-            raise HeadstartError(
-                f"store {path} cannot be used: {error}; name another with --store PATH or HEADSTART_STORE"
-            ) from None
-        if found > FORMAT:
-            self.close()
-            raise HeadstartError(
-                f"store {path} has format {found}, this version reads up to {FORMAT}; upgrade headstart, "
-                "or name another store with --store PATH"
-            )
-
-    def _set_up(self) -> int:
-        """Make the tables if they are not there; returns the format of the file."""
-        for attempt in range(100):
-            try:
-                self._db.execute("PRAGMA journal_mode=WAL")
-                break
-            except sqlite3.OperationalError as error:
-                # Two processes that open a new store at once: SQLite's own patience does not cover this switch.
-                if "locked" not in str(error) or attempt == 99:
-                    raise
-                time.sleep(0.1)
-        self._db.execute("PRAGMA synchronous=FULL")
-        with self._write():
-            for statement in _SCHEMA.split(";"):
-                self._db.execute(statement)
-            self._db.execute("INSERT OR IGNORE INTO meta VALUES ('format', ?)", (str(FORMAT),))
-        return int(self._db.execute("SELECT value FROM meta WHERE key = 'format'").fetchone()[0])
+        self._db = Database(path)
+        self.studies = Ledger(self._db)
 
     def close(self) -> None:
         """Close the file."""
@@ -115,55 +79,44 @@ class Store:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
         self.close()
 
-    @contextmanager
-    def _write(self) -> Iterator[None]:
-        """One transaction that holds the write lock from its start."""
-        self._db.execute("BEGIN IMMEDIATE")
-        try:
-            yield
-        except BaseException:
-            self._db.execute("ROLLBACK")
-            raise
-        self._db.execute("COMMIT")
-
-    # ---- traces
-
     def checkpoint_path(self, run: Run) -> Path:
         """Where a run that is under way keeps its checkpoint."""
         return self.path.with_name(self.path.name + ".checkpoints") / f"{run.cell}-{run.seed}.pt"
 
-    def seeds(self, cell: str) -> set[int]:
-        """The stored seeds of a cell."""
-        return {seed for (seed,) in self._db.execute("SELECT seed FROM runs WHERE cell = ?", (cell,))}
+    def seeds(self, cell: str, keep: Keep = Keep.CURVES) -> set[int]:
+        """The seeds of a cell of which this much is stored."""
+        table = {Keep.CURVES: "runs", Keep.SUMMARY: "summaries"}[keep]
+        return {seed for (seed,) in self._db.execute(f"SELECT seed FROM {table} WHERE cell = ?", (cell,))}
 
-    def add(self, outcomes: Sequence[Outcome], engine: str) -> None:
-        """Store trained runs in one transaction, a chunk a cell; seeds that are there already stay as they are.
+    def add(self, outcomes: Sequence[Outcome], engine: str, keep: Keep = Keep.CURVES) -> None:
+        """Store trained runs in one transaction; seeds that are there already stay as they are.
 
-        Weights that are None say that the run never reached the moment.
+        Curves go in a chunk a cell. Weights that are None say that the run never reached the moment.
         """
-        cells: dict[str, list[Trace]] = {}
-        with self._write():
-            for outcome in outcomes:
-                run = outcome.run
-                if run.cell not in cells:
-                    self._db.execute("INSERT OR IGNORE INTO cells VALUES (?, ?)", (run.cell, run.json))
-                cells.setdefault(run.cell, []).append(outcome.trace)
-                for at, kept in outcome.weights.items():
-                    data = None if kept is None else save(kept)
-                    row = (run.cell, run.seed, moment(at), None if data is None else zlib.crc32(data), data)
-                    self._db.execute("INSERT OR REPLACE INTO weights VALUES (?, ?, ?, ?, ?)", row)
-            for cell, traces in cells.items():
-                there = self.seeds(cell)
-                new = [trace for trace in traces if trace.seed not in there]
-                if new:
-                    self._add_chunk(cell, new, engine)
-
-    def _add_chunk(self, cell: str, traces: Sequence[Trace], engine: str) -> None:
+        cells: dict[str, list[Outcome]] = {}
+        for outcome in outcomes:
+            cells.setdefault(outcome.run.cell, []).append(outcome)
         made = json.dumps({"commit": provenance.commit(), "machine": provenance.machine(), **provenance.versions()})
-        chunk = self._db.execute(
-            "INSERT INTO chunks (cell, engine, provenance, created) VALUES (?, ?, ?, ?)",
-            (cell, engine, made, time.time()),
-        ).lastrowid
+        with self._db.write():
+            query = "INSERT INTO batches (engine, provenance, created) VALUES (?, ?, ?)"
+            batch = self._db.execute(query, (engine, made, time.time())).lastrowid
+            for cell, trained in cells.items():
+                self._db.execute("INSERT OR IGNORE INTO cells VALUES (?, ?)", (cell, trained[0].run.json))
+                there = self.seeds(cell)
+                new = [o.trace for o in trained if o.trace.seed not in there]
+                if keep is Keep.CURVES and new:
+                    self._add_chunk(cell, new, batch)
+            summaries = [summarise(o.run, o.trace) for o in outcomes]
+            rows = [(s.cell, s.seed, str(s.status), s.area, s.final, s.seconds, batch) for s in summaries]
+            self._db.executemany("INSERT OR IGNORE INTO summaries VALUES (?, ?, ?, ?, ?, ?, ?)", rows)
+            for o in outcomes:
+                for at, kept in o.weights.items():
+                    data = None if kept is None else save(kept)
+                    row = (o.run.cell, o.run.seed, moment(at), None if data is None else zlib.crc32(data), data)
+                    self._db.execute("INSERT OR REPLACE INTO weights VALUES (?, ?, ?, ?, ?)", row)
+
+    def _add_chunk(self, cell: str, traces: Sequence[Trace], batch: int | None) -> None:
+        chunk = self._db.execute("INSERT INTO chunks (cell, batch) VALUES (?, ?)", (cell, batch)).lastrowid
         grid = Traces(tuple(traces)).grid()
         arrays: dict[str, NDArray[Any]] = {"step": grid.steps, "samples": grid.samples, "flops": grid.flops}
         arrays |= {name: Traces(tuple(traces)).stack(name) for name in grid.values}
@@ -171,9 +124,19 @@ class Store:
             data = np.ascontiguousarray(array).tobytes()
             curve = (chunk, name, array.dtype.str, zlib.crc32(data), data)
             self._db.execute("INSERT INTO curves VALUES (?, ?, ?, ?, ?)", curve)
-        for place, t in enumerate(traces):
-            row = (cell, t.seed, chunk, place, len(t.steps), str(t.status), t.seconds)
-            self._db.execute("INSERT INTO runs VALUES (?, ?, ?, ?, ?, ?, ?)", row)
+        rows = [(cell, t.seed, chunk, i, len(t.steps), str(t.status), t.seconds) for i, t in enumerate(traces)]
+        self._db.executemany("INSERT INTO runs VALUES (?, ?, ?, ?, ?, ?, ?)", rows)
+
+    def summaries(self, cell: str, seeds: Iterable[int] | None = None) -> list[Summary]:
+        """The stored summaries of a cell in the order of `seeds` (default: all, ascending)."""
+        query = "SELECT seed, status, area, final, seconds FROM summaries WHERE cell = ? ORDER BY seed"
+        found = {
+            seed: Summary(cell, seed, Status(status), *rest) for seed, status, *rest in self._db.execute(query, (cell,))
+        }
+        for seed in [] if seeds is None else (seeds := list(seeds)):
+            if seed not in found:
+                raise HeadstartError(f"cell {cell} seed {seed} is not in store {self.path}; run its study first")
+        return list(found.values()) if seeds is None else [found[seed] for seed in seeds]
 
     def cell_traces(
         self, cell: str, seeds: Iterable[int] | None = None, labels: Mapping[str, str] | None = None
@@ -218,7 +181,7 @@ class Store:
         bad = sorted({chunk for chunk, checksum, data in self._db.execute(query) if zlib.crc32(data) != checksum})
         query = "SELECT cell, seed, moment, checksum, data FROM weights WHERE data IS NOT NULL"
         lost = [key for *key, checksum, data in self._db.execute(query) if zlib.crc32(data) != checksum]
-        with self._write():
+        with self._db.write():
             for chunk in bad:
                 for table, column in (("curves", "chunk"), ("runs", "chunk"), ("chunks", "id")):
                     self._db.execute(f"DELETE FROM {table} WHERE {column} = ?", (chunk,))
@@ -234,21 +197,9 @@ class Store:
         if study is None:
             cells = [cell for (cell,) in self._db.execute("SELECT cell FROM cells ORDER BY cell")]
             return Traces(tuple(t for cell in cells for t in self.cell_traces(cell)))
-        found = self._db.execute(
-            "SELECT arm, cell, seeds FROM arms WHERE study = ? AND kind = ? AND (preset, knobs) = (?, ?) "
-            "ORDER BY arm, cell",
-            (study, kind, *(self.last_report(study) or ("", ""))),
-        ).fetchall()
-        if not found:
-            raise HeadstartError(
-                f"study {study} has no finished run in store {self.path}; run it: headstart run {study}"
-            )
-        if arm is not None and arm not in [name for name, *_ in found]:
-            raise HeadstartError(f"there is no arm {arm!r}; {study} has {', '.join(sorted({n for n, *_ in found}))}")
         members: list[Trace] = []
-        for name, cell, seeds in found:
-            if arm in (None, name):
-                members += self.cell_traces(cell, json.loads(seeds), {"study": study, "arm": name})
+        for row in self.studies.serving(study, arm, kind):
+            members += self.cell_traces(row.cell, row.seeds, {"study": study, "arm": row.arm})
         return Traces(tuple(members))
 
     def run_of(self, cell: str) -> Run:
@@ -258,7 +209,13 @@ class Store:
             raise HeadstartError(f"cell {cell} is not in store {self.path}")
         return decode(json.loads(row[0]))
 
-    # ---- weights
+    def commits(self, cells: Iterable[str]) -> list[str]:
+        """The distinct commits that trained these cells."""
+        query = (
+            "SELECT DISTINCT json_extract(provenance, '$.commit') FROM batches WHERE id IN "
+            "(SELECT DISTINCT batch FROM summaries WHERE cell = ?)"
+        )
+        return sorted({commit for cell in cells for (commit,) in self._db.execute(query, (cell,))})
 
     def moments(self, run: Run) -> set[str]:
         """The moments at which this run's weights were kept, or are known never to have been reached."""
@@ -276,62 +233,6 @@ class Store:
         if zlib.crc32(row[1]) != row[0]:
             raise HeadstartError(f"weights of cell {run.cell} seed {run.seed} are corrupt; add --repair to the run")
         return dict(load(row[1]))
-
-    # ---- studies
-
-    def begin_session(self, study: str, preset: str, knobs: str) -> int:
-        """Note that a study is being run; returns the session's number."""
-        with self._write():
-            row = (study, preset, knobs, time.time(), 0.0)
-            query = "INSERT INTO sessions (study, preset, knobs, started, seconds) VALUES (?, ?, ?, ?, ?)"
-            session = self._db.execute(query, row).lastrowid
-        assert session is not None
-        return session
-
-    def set_seconds(self, session: int, seconds: float) -> None:
-        """Set the wall time of a session so far."""
-        with self._write():
-            self._db.execute("UPDATE sessions SET seconds = ? WHERE id = ?", (seconds, session))
-
-    def seconds(self, study: str, preset: str, knobs: str) -> float:
-        """The wall time of all sessions of a study with these knobs."""
-        query = "SELECT SUM(seconds) FROM sessions WHERE (study, preset, knobs) = (?, ?, ?)"
-        return float(self._db.execute(query, (study, preset, knobs)).fetchone()[0] or 0.0)
-
-    def last_report(self, study: str) -> tuple[str, str] | None:
-        """The (preset, knobs) of a study's newest finished run; smoke runs count only where there is no other."""
-        query = f"SELECT preset, knobs FROM reports WHERE study = ? {_NEWEST_LAST}"
-        rows = self._db.execute(query, (study,)).fetchall()
-        return (rows[-1][0], rows[-1][1]) if rows else None
-
-    def set_arm(
-        self, study: str, preset: str, knobs: str, arm: str, kind: str, cells: Iterable[str], seeds: Iterable[int]
-    ) -> None:
-        """Say which cells at which seeds serve an arm, in place of what was said before."""
-        with self._write():
-            key, listed = (study, preset, knobs, arm, kind), json.dumps(list(seeds))
-            self._db.execute("DELETE FROM arms WHERE (study, preset, knobs, arm, kind) = (?, ?, ?, ?, ?)", key)
-            for cell in cells:
-                self._db.execute("INSERT INTO arms VALUES (?, ?, ?, ?, ?, ?, ?)", (*key, cell, listed))
-
-    def save_report(self, study: str, preset: str, knobs: str, report: Mapping[str, Any]) -> None:
-        """Keep a study's claims as they came out."""
-        with self._write():
-            row = (study, preset, knobs, json.dumps(report), time.time())
-            self._db.execute("INSERT OR REPLACE INTO reports VALUES (?, ?, ?, ?, ?)", row)
-
-    def reports(self) -> dict[str, dict[str, Any]]:
-        """The newest report of every study in the store, by the study's name; smoke only where there is no other."""
-        query = f"SELECT study, json FROM reports {_NEWEST_LAST}"
-        return {study: json.loads(text) for study, text in self._db.execute(query)}
-
-    def commits(self, cells: Iterable[str]) -> list[str]:
-        """The distinct commits that trained these cells."""
-        found: set[str] = set()
-        for cell in cells:
-            for (made,) in self._db.execute("SELECT DISTINCT provenance FROM chunks WHERE cell = ?", (cell,)):
-                found.add(json.loads(made)["commit"])
-        return sorted(found)
 
 
 def moment(at: At) -> str:

@@ -12,9 +12,10 @@ from numpy.typing import NDArray
 
 from headstart.core.errors import HeadstartError
 from headstart.core.metric import Metric
-from headstart.core.trace import Traces
+from headstart.core.trace import Status, Summary, Traces
 from headstart.lab.claims import Checked, Claim, check_claim
-from headstart.lab.store import Store
+from headstart.lab.ledger import Edition
+from headstart.lab.store import Keep, Store
 from headstart.lab.sweep import Search, Sweep, Tuned, selection_seeds, with_rate
 from headstart.run import Run
 
@@ -38,6 +39,7 @@ class Arm:
     run: Run
     sweep: Sweep
     side: Side
+    keep: Keep = Keep.CURVES
 
 
 @dataclass(frozen=True)
@@ -59,6 +61,7 @@ class Results:
     """What a study's claims and figure are computed from: stored traces and nothing else."""
 
     arms: Mapping[str, Arm]
+    summaries: Mapping[str, Sequence[Summary]]
     traces: Mapping[str, Traces]
     tuned: Mapping[str, Tuned]
     knobs: Any
@@ -69,9 +72,20 @@ class Results:
             raise HeadstartError(f"there is no arm {arm!r}; the study has {', '.join(self.arms)}")
         return self.arms[arm].run.task.metrics[0]
 
+    def finals(self, arm: str) -> NDArray[np.float64]:
+        """The last value of the leading test metric, [seeds]; diverged runs are at chance."""
+        self.metric(arm)
+        return np.array([summary.final for summary in self.summaries[arm]])
+
+    def num_diverged(self, arm: str) -> int:
+        """How many of an arm's runs did not finish."""
+        return sum(summary.status is not Status.FINISHED for summary in self.summaries[arm])
+
     def curves(self, arm: str) -> NDArray[np.float64]:
         """The leading test metric, [seeds, records]; diverged runs are at chance from then on."""
         metric = self.metric(arm)
+        if arm not in self.traces:
+            raise HeadstartError(f"arm {arm!r} keeps summaries only and has no curves")
         return self.traces[arm].stack(f"test_{metric.name}", metric.chance)
 
 
@@ -146,39 +160,56 @@ def _validated(kind: type, values: dict[str, Any], settings: Mapping[str, str]) 
         raise HeadstartError(said + first["msg"].removeprefix("Value error, ")) from None
 
 
-Train = Callable[[list[Run], str], None]
+# Called with (runs, what of them to keep, a title): sees to it that they are in the store.
+Train = Callable[[list[Run], Keep, str], None]
 
 
 def gather(study: Study, knobs: Any, store: Store, train: Train) -> Results:
-    """A study's results from the store, calling `train(runs, title)` for what may be missing.
+    """A study's results from the store, calling `train` for what may be missing.
 
     First the sweeps of all arms, extended until every best rate is inside its grid; then the claim seeds.
     """
     arms = {arm.name: arm for arm in study.arms(knobs)}
-    searches = {name: Search(arm.run, arm.sweep) for name, arm in arms.items()}
+
+    def train_arms(runs: Mapping[str, list[Run]], seeds: list[int], title: str) -> None:
+        for keep in dict.fromkeys(arms[name].keep for name in runs):
+            cells = [run for name, many in runs.items() if arms[name].keep is keep for run in many]
+            train([run.at(seed) for run in cells for seed in seeds], keep, title)
+
     seeds = list(selection_seeds(knobs.num_selection_seeds))
-    open_ = list(searches)
-    while open_:
-        needed = [run.at(seed) for name in open_ for run in searches[name].needed() for seed in seeds]
-        train(needed, f"learning rates, {len(open_)} of {len(arms)} arms")
-        open_ = [name for name in open_ if not searches[name].learn(lambda run: store.cell_traces(run.cell, seeds))]
+
+    def area_of(run: Run) -> float:
+        # The area under the seed-mean curve is the mean of the areas.
+        return float(np.mean([summary.area for summary in store.summaries(run.cell, seeds)]))
+
+    searches = {name: Search(arm.run, arm.sweep) for name, arm in arms.items()}
+    unsettled = list(searches)
+    while unsettled:
+        needed = {name: searches[name].needed() for name in unsettled}
+        train_arms(needed, seeds, f"learning rates, {len(unsettled)} of {len(arms)} arms")
+        unsettled = [name for name in unsettled if not searches[name].learn(area_of)]
     tuned = {name: search.tuned() for name, search in searches.items()}
-    chosen = {name: with_rate(arm.run, tuned[name].rate) for name, arm in arms.items()}
+    chosen = {name: replace(arm, run=with_rate(arm.run, tuned[name].rate)) for name, arm in arms.items()}
     claim_seeds = list(range(knobs.num_seeds))
-    train([run.at(seed) for seed in claim_seeds for run in chosen.values()], f"{len(arms)} arms at their best rate")
-    traces = {
-        name: store.cell_traces(run.cell, claim_seeds, {"study": study.name, "arm": name})
-        for name, run in chosen.items()
-    }
-    done = {name: replace(arm, run=chosen[name]) for name, arm in arms.items()}
-    return Results(done, traces, tuned, knobs)
+    train_arms({name: [arm.run] for name, arm in chosen.items()}, claim_seeds, f"{len(arms)} arms at their best rate")
+    return Results(
+        arms=chosen,
+        summaries={name: store.summaries(arm.run.cell, claim_seeds) for name, arm in chosen.items()},
+        traces={
+            name: store.cell_traces(arm.run.cell, claim_seeds, {"study": study.name, "arm": name})
+            for name, arm in chosen.items()
+            if arm.keep is Keep.CURVES
+        },
+        tuned=tuned,
+        knobs=knobs,
+    )
 
 
 def stored(study: Study, preset: str, knobs: Any, store: Store) -> Results:
     """A study's results from the store alone."""
 
-    def refuse(runs: list[Run], title: str) -> None:
-        missing = sum(run.seed not in store.seeds(run.cell) for run in runs)
+    def refuse(runs: list[Run], keep: Keep, title: str) -> None:
+        missing = sum(run.seed not in store.seeds(run.cell, keep) for run in runs)
         if missing:
             raise HeadstartError(
                 f"{study.name} --preset {preset} is not complete in store {store.path}: {missing} runs are missing; "
@@ -188,6 +219,6 @@ def stored(study: Study, preset: str, knobs: Any, store: Store) -> Results:
     return gather(study, knobs, store, refuse)
 
 
-def knobs_json(knobs: Any) -> str:
-    """Knobs as canonical JSON."""
-    return json.dumps(asdict(knobs), sort_keys=True)
+def edition(study: Study, preset: str, knobs: Any) -> Edition:
+    """A study as it is run: the key of its sessions and reports."""
+    return Edition(study.name, preset, json.dumps(asdict(knobs), sort_keys=True))

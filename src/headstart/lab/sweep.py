@@ -7,9 +7,6 @@ from typing import Any
 import numpy as np
 
 from headstart.core.errors import HeadstartError, check_positive
-from headstart.core.metric import Metric
-from headstart.core.trace import Traces
-from headstart.measures import area_under
 from headstart.run import Run
 
 FIRST_SELECTION_SEED = 1_000_000
@@ -63,11 +60,6 @@ def with_rate(run: Run, rate: float) -> Run:
     return replace(run, optimizer=replace(optimizer, lr=rate))
 
 
-def mean_area(traces: Traces, metric: Metric) -> float:
-    """The area under the seed-mean test curve; runs that diverged are at chance from then on."""
-    return area_under(traces.grid().steps, traces.stack(f"test_{metric.name}", metric.chance).mean(axis=0))
-
-
 class Search:
     """The sweep of one arm under way: says which cells it needs next, until the best rate is inside the grid."""
 
@@ -81,11 +73,11 @@ class Search:
         """The cells whose area is not known yet."""
         return [self._cell(i) for i in range(self.low, self.high + 1) if i not in self.areas]
 
-    def learn(self, traces_of: Callable[[Run], Traces]) -> bool:
-        """Take in the needed cells' traces; extend the grid if the best is at an end. True when settled."""
+    def learn(self, area_of: Callable[[Run], float]) -> bool:
+        """Take in the area of each needed cell; extend the grid if the best is at an end. True when settled."""
         for i in range(self.low, self.high + 1):
             if i not in self.areas:
-                self.areas[i] = mean_area(traces_of(self._cell(i)), self.metric)
+                self.areas[i] = area_of(self._cell(i))
         best = self._best()
         if len(self.areas) > len(self.sweep.indices()) + _MOST_EXTENSIONS:
             raise HeadstartError(

@@ -12,7 +12,7 @@ from multiprocessing.connection import wait
 from types import TracebackType
 from typing import Any, Protocol
 
-from headstart.engines import Job, Outcome, choose
+from headstart.engines import Interrupted, Job, Outcome, choose
 
 Group = Sequence[Job]
 
@@ -68,8 +68,12 @@ class _Meter:
 
 
 def _train(group: Group, device: str, total: Any, stop: Any) -> list[Outcome]:
-    meter = _Meter(group, device, total, stop)
-    outcomes = list(choose(group[0].run, device).engine.train(group, device, meter))
+    meter, outcomes = _Meter(group, device, total, stop), []
+    try:
+        for outcome in choose(group[0].run, device).engine.train(group, device, meter):
+            outcomes.append(outcome)
+    except Interrupted:
+        raise Interrupted(outcomes) from None
     meter.close()
     return outcomes
 

@@ -76,6 +76,17 @@ def splat(typingctx, scalar):
 
 
 @intrinsic
+def spread(typingctx, array, index):
+    """array[index] in every lane; index is not negative."""
+
+    def build(context, builder, signature, args):
+        data = context.make_array(signature.args[0])(context, builder, args[0]).data
+        return _splat(builder, builder.load(builder.gep(data, [args[1]])))
+
+    return LANES_TYPE(array, types.int64), build
+
+
+@intrinsic
 def add(typingctx, a, b):
     """a + b."""
 

@@ -67,7 +67,8 @@ class Trainer:
             seeds, self.weights, self.first, self.second, rates, constants, layout.offsets
         )
         self.scores = np.zeros((num, 4))
-        self.backend = Tables(self.run, self.shape, self.members, self.course)
+        kind = Tables if uses_tables(run) else Blocks
+        self.backend: Tables | Blocks = kind(run, self.shape, self.members, self.course.batch or 1)
         self.plan: Any = None
         self.num_samples = 0
 
@@ -114,9 +115,9 @@ class Trainer:
 class Tables:
     """Two layers on +-1 inputs: bit tables, and the half-cube for the exact population."""
 
-    def __init__(self, run: Run, shape: Any, members: Any, course: Any) -> None:
+    def __init__(self, run: Run, shape: Any, members: Any, batch: int) -> None:
         self.bits, self.shape, self.members = kernels("bits"), shape, members
-        self.scratch = self.bits.scratch(shape, course.batch or 1)
+        self.scratch = self.bits.scratch(shape, batch)
         num = len(members.seeds)
         self.test = np.zeros((num, run.task.num_test), dtype=np.uint64)
         self._fill(self.test, range(num), _EVALUATION, 0)
@@ -158,3 +159,48 @@ class Tables:
         self.bits.evaluate(self.shape, self.members, active, plan, self.pools, self.test, step, out, self.scratch)
         if self.half_cube is not None:
             kernels("population").evaluate(self.shape, self.members, active, out, self.half_cube)
+
+
+class Blocks:
+    """Any depth on dense inputs, samples in blocks."""
+
+    def __init__(self, run: Run, shape: Any, members: Any, batch: int) -> None:
+        self.dense, self.shape, self.members = kernels("dense"), shape, members
+        task, seeds = run.task, members.seeds
+        support, teachers, variance = np.zeros(0, dtype=np.int64), np.zeros((len(seeds), 0)), 1.0
+        if isinstance(task, SingleIndex):
+            teachers, variance = np.stack([task.teacher(int(seed)) for seed in seeds]), task.variance
+        else:
+            assert isinstance(task, Parity)
+            support = np.array(task.support, dtype=np.int64)
+        self.scratch = self.dense.scratch(shape, members.weights.shape[1], batch, support, teachers, variance)
+        self.num_test = task.num_test
+        self.test = self._blocks(self.num_test)
+        self._fill(self.test, range(len(seeds)), _EVALUATION, 0, self.num_test)
+        self.pools = self._blocks(0)
+
+    def _blocks(self, num: int) -> NDArray[np.float32]:
+        chunk = self.dense.CHUNK
+        size = -(-num // chunk) * (self.scratch.rows + 1) * chunk
+        return np.zeros((len(self.members.seeds), size), dtype=np.float32)
+
+    def _fill(self, out: NDArray[np.float32], active: Any, stream: Any, first: int, num: int) -> None:
+        for m in active:
+            self.dense.fill_blocks(self.shape, self.members.seeds[m], stream, m, first, num, out[m], self.scratch)
+
+    def enter(self, plan: Any, exact: bool, active: NDArray[np.int64]) -> None:
+        """Draw the pool of a full batch."""
+        assert not exact
+        self.pools = self._blocks(plan.batch if plan.full else 0)
+        if plan.full:
+            self._fill(self.pools, active, _DATA, plan.first, plan.batch)
+
+    def advance(self, active: NDArray[np.int64], plan: Any, start: int, stop: int) -> None:
+        """Steps start .. stop - 1."""
+        self.dense.advance(self.shape, self.members, active, plan, self.pools, start, stop, self.scratch)
+
+    def evaluate(self, active: NDArray[np.int64], plan: Any, step: int, out: NDArray[np.float64]) -> None:
+        """Scores on the test set and the batch of `step`."""
+        self.dense.evaluate(
+            self.shape, self.members, active, plan, self.pools, self.test, self.num_test, step, out, self.scratch
+        )

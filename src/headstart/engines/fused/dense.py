@@ -1,0 +1,375 @@
+"""Networks of any depth on dense inputs: register-blocked products over chunks of samples that stay in cache.
+
+With W_l stored transposed, [fan_in, width], layer l is Z = H W + b; backward, D = dL/dZ gives dL/dW = H^T D and
+dL/dH = D W^T. Inputs lie transposed in blocks, one row a coordinate and the targets as the last row, so that drawing
+samples vectorises over them. The width is padded to a multiple of 16 with zeros, which no step changes.
+"""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from headstart.engines.fused.batches import Batches, Members, Shape, draw_ids
+from headstart.engines.fused.compile import inlined, kernel, part
+from headstart.engines.fused.losses import RELU, activate, loss_slope, loss_value
+from headstart.engines.fused.optim import update
+from headstart.engines.fused.random import normals, philox_block
+from headstart.engines.fused.simd import add, fma, load, mul, splat, spread, store, total
+
+# Samples in a block.
+CHUNK = 64
+# Rows of weights this long or longer lie too many bytes apart to stay in the first-level cache, and are packed.
+_PACKED_WIDTH = 256
+_f = np.float32
+_ZERO, _ONE, _TWO = _f(0), _f(1), _f(2)
+_FROM_ZERO, _FROM_BIAS, _ACCUMULATE = 0, 1, 2
+
+
+class Scratch(NamedTuple):
+    """Buffers of one call. `stride` is the distance of activation rows: no multiple of 4096 bytes."""
+
+    stride: int
+    rows: int  # the number of coordinates padded to a multiple of 4
+    h: Any  # float32[layers, CHUNK, stride]: activations
+    slope: Any  # float32[layers, CHUNK, stride]: their derivatives
+    delta: Any  # float32[CHUNK, stride]: dL/dZ of the current layer
+    back: Any  # float32[CHUNK, stride]: of the layer below
+    transposed: Any  # float32[layers, width, stride]: W^T of the hidden layers
+    panel: Any  # float32[longest, 16]: sixteen columns, packed
+    gradient: Any  # float32: in the layout of the weights
+    block: Any  # float32[rows + 1, CHUNK]: samples and targets
+    outputs: Any  # float32[CHUNK]
+    projected: Any  # float64[CHUNK]: <w*, x>
+    ids: Any  # int64[batch]
+    lanes: Any  # uint64[4 CHUNK]
+    some: Any  # int64[CHUNK]
+    keys: Any  # uint64[8]
+    support: Any  # int64[degree]: the support of a parity; empty for a single-index task
+    teachers: Any  # float64[members, dim]
+    variance: float
+
+
+def scratch(shape: Shape, size: int, batch: int, support: Any, teachers: Any, variance: float) -> Scratch:
+    """New buffers; `size` is that of the flat weights."""
+    stride = shape.width + (16 if shape.width % 256 == 0 else 0)
+    layers, rows = max(shape.depth - 1, 1), -(-shape.dim // 4) * 4
+
+    def floats(*size: int) -> NDArray[np.float32]:
+        return np.zeros(size, dtype=np.float32).ravel()
+
+    return Scratch(
+        stride=stride,
+        rows=rows,
+        h=floats(layers, CHUNK, stride),
+        slope=floats(layers, CHUNK, stride),
+        delta=floats(CHUNK, stride),
+        back=floats(CHUNK, stride),
+        transposed=floats(max(shape.depth - 2, 0), shape.width, stride),
+        panel=floats(max(shape.width, rows, CHUNK), 16),
+        gradient=floats(size),
+        block=floats(rows + 1, CHUNK),
+        outputs=floats(CHUNK),
+        projected=np.zeros(CHUNK),
+        ids=np.zeros(-(-batch // CHUNK) * CHUNK, dtype=np.int64),
+        lanes=np.zeros(4 * CHUNK, dtype=np.uint64),
+        some=np.zeros(CHUNK, dtype=np.int64),
+        keys=np.zeros(8, dtype=np.uint64),
+        support=support,
+        teachers=teachers,
+        variance=variance,
+    )
+
+
+@part
+def matmul(
+    out: Any, o: Any, ldo: Any, left: Any, at: Any, lr: Any, lk: Any, right: Any, r: Any, ldr: Any,
+    rows: Any, columns: Any, inner: Any, mode: Any, bias: Any, b: Any, panel: Any,
+) -> None:  # fmt: skip
+    """out[i, j] = start + sum_k left[i, k] right[k, j], in tiles of 4 x 16 held in registers.
+
+    out at o with row stride ldo; left at `at` with strides (lr, lk); right at r with row stride ldr. `mode` says
+    whether sums start from zero, from bias[b + j] or from out itself. rows and columns are multiples of 4 and 16.
+    """
+    for j in range(0, columns, 16):
+        source, base, ld = right, r + j, ldr
+        if ldr >= _PACKED_WIDTH:
+            for k in range(inner):
+                store(panel, 16 * k, load(right, base + k * ldr))
+                store(panel, 16 * k + 8, load(right, base + k * ldr + 8))
+            source, base, ld = panel, 0, 16
+        for i in range(0, rows, 4):
+            c = o + i * ldo + j
+            if mode == _ACCUMULATE:
+                c00, c01, c10, c11 = load(out, c), load(out, c + 8), load(out, c + ldo), load(out, c + ldo + 8)
+                c20, c21 = load(out, c + 2 * ldo), load(out, c + 2 * ldo + 8)
+                c30, c31 = load(out, c + 3 * ldo), load(out, c + 3 * ldo + 8)
+            else:
+                c00 = load(bias, b + j) if mode == _FROM_BIAS else splat(_ZERO)
+                c01 = load(bias, b + j + 8) if mode == _FROM_BIAS else splat(_ZERO)
+                c10, c11, c20, c21, c30, c31 = c00, c01, c00, c01, c00, c01
+            a = at + i * lr
+            for k in range(inner):
+                b0, b1 = load(source, base + k * ld), load(source, base + k * ld + 8)
+                a0, a1 = spread(left, a + k * lk), spread(left, a + lr + k * lk)
+                c00, c01, c10, c11 = fma(a0, b0, c00), fma(a0, b1, c01), fma(a1, b0, c10), fma(a1, b1, c11)
+                a2, a3 = spread(left, a + 2 * lr + k * lk), spread(left, a + 3 * lr + k * lk)
+                c20, c21, c30, c31 = fma(a2, b0, c20), fma(a2, b1, c21), fma(a3, b0, c30), fma(a3, b1, c31)
+            store(out, c, c00)
+            store(out, c + 8, c01)
+            store(out, c + ldo, c10)
+            store(out, c + ldo + 8, c11)
+            store(out, c + 2 * ldo, c20)
+            store(out, c + 2 * ldo + 8, c21)
+            store(out, c + 3 * ldo, c30)
+            store(out, c + 3 * ldo + 8, c31)
+
+
+@part
+def forward(shape: Shape, w: Any, offsets: Any, x: Any, at: Any, rows: Any, s: Scratch) -> None:
+    """s.outputs = f of the first `rows` samples of the block at x[at :]; leaves h and slope of every layer."""
+    width, ld, each = shape.width, s.stride, 1 + shape.bias
+    last = (shape.depth - 1) * each
+    c = w[offsets[last + 1]] if shape.bias else _ZERO
+    mode = _FROM_BIAS if shape.bias else _FROM_ZERO
+    if shape.depth == 1:
+        for n in range(rows):
+            acc = c
+            for i in range(shape.dim):
+                acc += x[at + i * CHUNK + n] * w[i]
+            s.outputs[n] = acc
+        return
+    for layer in range(shape.depth - 1):
+        z, p = layer * CHUNK * ld, layer * each
+        b = offsets[p + 1] if shape.bias else 0
+        if layer == 0:
+            matmul(s.h, z, ld, x, at, 1, CHUNK, w, 0, width, rows, width, shape.dim, mode, w, b, s.panel)
+        else:
+            below = z - CHUNK * ld
+            matmul(
+                s.h, z, ld, s.h, below, ld, 1, w, offsets[p], width, rows, width, shape.neurons, mode, w, b, s.panel
+            )
+        activate(shape.activation, s.h, s.slope, z, rows * ld)
+    z = (shape.depth - 2) * CHUNK * ld
+    for n in range(rows):
+        acc = splat(_ZERO)
+        for j in range(0, width, 8):
+            acc = fma(load(w, offsets[last] + j), load(s.h, z + n * ld + j), acc)
+        s.outputs[n] = c + total(acc)
+
+
+@inlined
+def add_rows(target: Any, at: Any, rows: Any, count: Any, ld: Any, width: Any, more: Any) -> None:
+    """target[at + j] = sum_n rows[n, j], or that much more."""
+    for j in range(0, width, 8):
+        acc = load(target, at + j) if more else splat(_ZERO)
+        for n in range(count):
+            acc = add(acc, load(rows, n * ld + j))
+        store(target, at + j, acc)
+
+
+@part
+def backward(shape: Shape, w: Any, offsets: Any, x: Any, at: Any, rows: Any, more: Any, s: Scratch) -> None:
+    """The gradient of sum_n r_n f_n, r = s.outputs, from the last forward pass; added to s.gradient where `more`."""
+    width, ld, each = shape.width, s.stride, 1 + shape.bias
+    last, mode = (shape.depth - 1) * each, _ACCUMULATE if more else _FROM_ZERO
+    g = s.gradient
+    if shape.bias:
+        acc = g[offsets[last + 1]] if more else _ZERO
+        for n in range(rows):
+            acc += s.outputs[n]
+        g[offsets[last + 1]] = acc
+    if shape.depth == 1:
+        for i in range(shape.dim):
+            acc = g[i] if more else _ZERO
+            for n in range(rows):
+                acc += s.outputs[n] * x[at + i * CHUNK + n]
+            g[i] = acc
+        return
+    top = (shape.depth - 2) * CHUNK * ld
+    for j in range(0, width, 8):
+        acc, readout = load(g, offsets[last] + j) if more else splat(_ZERO), load(w, offsets[last] + j)
+        for n in range(rows):
+            r, i = spread(s.outputs, n), n * ld + j
+            acc = fma(r, load(s.h, top + i), acc)
+            store(s.delta, i, mul(mul(r, readout), load(s.slope, top + i)))
+        store(g, offsets[last] + j, acc)
+    for layer in range(shape.depth - 2, -1, -1):
+        p, below = layer * each, (layer - 1) * CHUNK * ld
+        if shape.bias:
+            add_rows(g, offsets[p + 1], s.delta, rows, ld, width, more)
+        if layer == 0:
+            matmul(g, 0, width, x, at, CHUNK, 1, s.delta, 0, ld, s.rows, width, rows, mode, g, 0, s.panel)
+        else:
+            matmul(
+                g, offsets[p], width, s.h, below, 1, ld, s.delta, 0, ld, width, width, rows, mode, g, 0, s.panel
+            )
+            t = (layer - 1) * width * ld
+            matmul(
+                s.back, 0, ld, s.delta, 0, ld, 1, s.transposed, t, ld, rows, width, shape.neurons, _FROM_ZERO, g, 0,
+                s.panel,
+            )  # fmt: skip
+            for i in range(0, rows * ld, 8):
+                store(s.delta, i, mul(load(s.back, i), load(s.slope, below + i)))
+
+
+@part
+def transpose(shape: Shape, w: Any, offsets: Any, s: Scratch) -> None:
+    """W^T of every hidden layer, for the way back."""
+    width, ld = shape.width, s.stride
+    for layer in range(1, shape.depth - 1):
+        source, target = offsets[layer * (1 + shape.bias)], (layer - 1) * width * ld
+        for i0 in range(0, width, 16):
+            for j in range(width):
+                for i in range(i0, i0 + 16):
+                    s.transposed[target + j * ld + i] = w[source + i * width + j]
+
+
+@part
+def apply(shape: Shape, members: Members, m: Any, time: Any, s: Scratch) -> None:
+    """The optimizer step, parameter by parameter; rows of padding stay zero."""
+    each, kind, offsets = 1 + shape.bias, shape.optimizer, members.offsets
+    w, first, second = members.weights[m], members.first[m], members.second[m]
+    for layer in range(shape.depth):
+        p = layer * each
+        fan_in = shape.dim if layer == 0 else shape.neurons
+        top = layer == shape.depth - 1
+        size = fan_in if top else fan_in * shape.width
+        rate, adam = members.rates[m, p], members.adam[m]
+        update(kind, w, s.gradient[offsets[p] :], first, second, offsets[p], size, rate, adam, time)
+        if shape.bias:
+            size = 1 if top else shape.neurons
+            rate = members.rates[m, p + 1]
+            update(kind, w, s.gradient[offsets[p + 1] :], first, second, offsets[p + 1], size, rate, adam, time)
+
+
+@part
+def draw_block(shape: Shape, seed: Any, stream: Any, m: Any, count: Any, out: Any, at: Any, s: Scratch) -> None:
+    """The samples s.some[: count] and their targets as a block at out[at :]; columns up to CHUNK are zero."""
+    size = s.rows * CHUNK
+    block, y = out[at : at + size], out[at + size : at + size + CHUNK]
+    if count < CHUNK:
+        block[:] = _ZERO
+        y[:] = _ZERO
+    if len(s.support):
+        for lane in range((shape.dim + 127) // 128):
+            for n in range(0, count, 8):
+                philox_block(s.some, n, np.uint64(lane), seed, stream, s.lanes, CHUNK)
+            for i in range(128 * lane, min(shape.dim, 128 * lane + 128)):
+                words, shift = s.lanes[(i // 32 % 4) * CHUNK :], np.uint64(i % 32)
+                row = block[i * CHUNK : (i + 1) * CHUNK]
+                for n in range(count):
+                    row[n] = _ONE - _TWO * _f(np.int32((words[n] >> shift) & np.uint64(1)))
+        y[:count] = _ONE
+        for i in s.support:
+            row = block[i * CHUNK : (i + 1) * CHUNK]
+            for n in range(count):
+                y[n] *= row[n]
+        return
+    normals(seed, stream, s.some, count, shape.dim, s.lanes, out[at : at + size + CHUNK], CHUNK)
+    z = s.projected
+    z[:] = 0.0
+    for i in range(shape.dim):
+        row, t = block[i * CHUNK : (i + 1) * CHUNK], s.teachers[m, i]
+        for n in range(count):
+            z[n] += np.float64(row[n]) * t
+    for n in range(count):
+        before, value = 1.0, z[n]
+        for k in range(1, shape.degree):
+            before, value = value, z[n] * value - k * before
+        y[n] = _f(value)
+
+
+@part
+def descend_block(shape: Shape, w: Any, offsets: Any, x: Any, at: Any, count: Any, scale: Any, more: Any, s: Scratch) -> None:
+    """Forward and backward on the first `count` samples of a block."""
+    rows = (count + 3) // 4 * 4
+    forward(shape, w, offsets, x, at, rows, s)
+    y = at + s.rows * CHUNK
+    for n in range(rows):
+        s.outputs[n] = scale * loss_slope(shape.loss, s.outputs[n], x[y + n]) if n < count else _ZERO
+    backward(shape, w, offsets, x, at, rows, more, s)
+
+
+@kernel
+def advance(
+    shape: Shape, members: Members, active: Any, plan: Batches, pools: Any, start: Any, stop: Any, s: Scratch
+) -> None:
+    """Steps start .. stop - 1 of each active member. `pools`: float32[members, blocks], the samples of full batches."""
+    offsets, size = members.offsets, (s.rows + 1) * CHUNK
+    scale = _ONE / _f(plan.batch)
+    for m in active:
+        w, seed = members.weights[m], members.seeds[m]
+        for step in range(start, stop):
+            transpose(shape, w, offsets, s)
+            if not plan.full:
+                draw_ids(plan, seed, step, s.ids, s.keys)
+            for first in range(0, plan.batch, CHUNK):
+                count = min(CHUNK, plan.batch - first)
+                if plan.full:
+                    at = first // CHUNK * size
+                    descend_block(shape, w, offsets, pools[m], at, count, scale, first > 0, s)
+                else:
+                    s.some[:count] = s.ids[first : first + count]
+                    draw_block(shape, seed, np.uint64(2), m, count, s.block, 0, s)
+                    descend_block(shape, w, offsets, s.block, 0, count, scale, first > 0, s)
+            apply(shape, members, m, step + 1, s)
+
+
+@part
+def score_block(shape: Shape, w: Any, offsets: Any, x: Any, at: Any, count: Any, s: Scratch) -> Any:
+    """The sums of the metric and the loss over the first `count` samples of a block."""
+    forward(shape, w, offsets, x, at, (count + 3) // 4 * 4, s)
+    metric, loss, y0 = 0.0, 0.0, at + s.rows * CHUNK
+    for n in range(count):
+        f, y = s.outputs[n], x[y0 + n]
+        if len(s.support):
+            metric += 1.0 if f * y > _ZERO else 0.0
+        else:
+            metric += np.float64((f - y) * (f - y) / _f(s.variance))
+        loss += np.float64(loss_value(shape.loss, f, y))
+    return metric, loss
+
+
+@part
+def score_blocks(shape: Shape, w: Any, offsets: Any, x: Any, num: Any, s: Scratch) -> Any:
+    """(mean metric, mean loss) of `num` samples stored in blocks."""
+    metric, loss, size = 0.0, 0.0, (s.rows + 1) * CHUNK
+    for first in range(0, num, CHUNK):
+        more = score_block(shape, w, offsets, x, first // CHUNK * size, min(CHUNK, num - first), s)
+        metric, loss = metric + more[0], loss + more[1]
+    return metric / num, loss / num
+
+
+@kernel
+def evaluate(
+    shape: Shape, members: Members, active: Any, plan: Batches, pools: Any, test: Any, num_test: Any, step: Any,
+    out: Any, s: Scratch,
+) -> None:  # fmt: skip
+    """out[m] = metric and loss on the test set, then on the batch the next step takes."""
+    offsets = members.offsets
+    for m in active:
+        w, seed = members.weights[m], members.seeds[m]
+        out[m, 0], out[m, 1] = score_blocks(shape, w, offsets, test[m], num_test, s)
+        if plan.full:
+            out[m, 2], out[m, 3] = score_blocks(shape, w, offsets, pools[m], plan.batch, s)
+            continue
+        draw_ids(plan, seed, step, s.ids, s.keys)
+        metric, loss = 0.0, 0.0
+        for first in range(0, plan.batch, CHUNK):
+            count = min(CHUNK, plan.batch - first)
+            s.some[:count] = s.ids[first : first + count]
+            draw_block(shape, seed, np.uint64(2), m, count, s.block, 0, s)
+            more = score_block(shape, w, offsets, s.block, 0, count, s)
+            metric, loss = metric + more[0], loss + more[1]
+        out[m, 2], out[m, 3] = metric / plan.batch, loss / plan.batch
+
+
+@kernel
+def fill_blocks(shape: Shape, seed: Any, stream: Any, m: Any, first: Any, num: Any, out: Any, s: Scratch) -> None:
+    """The samples first .. first + num - 1 of a stream in blocks: float32[blocks, rows + 1, CHUNK]."""
+    for start in range(0, num, CHUNK):
+        count = min(CHUNK, num - start)
+        for n in range(count):
+            s.some[n] = first + start + n
+        draw_block(shape, seed, stream, m, count, out, start // CHUNK * (s.rows + 1) * CHUNK, s)
