@@ -23,7 +23,9 @@ CHUNK = 64
 _PACKED_WIDTH = 256
 _f = np.float32
 _ZERO, _ONE, _TWO = _f(0), _f(1), _f(2)
-_FROM_ZERO, _FROM_BIAS, _ACCUMULATE = 0, 1, 2
+# Typed, since numba would compile a function anew for every literal it is called with.
+_FROM_ZERO, _FROM_BIAS, _ACCUMULATE = np.int64(0), np.int64(1), np.int64(2)
+_START, _NEXT, _BLOCK = np.int64(0), np.int64(1), np.int64(CHUNK)
 
 
 class Scratch(NamedTuple):
@@ -38,7 +40,7 @@ class Scratch(NamedTuple):
     transposed: Any  # float32[layers, width, stride]: W^T of the hidden layers
     panel: Any  # float32[longest, 16]: sixteen columns, packed
     gradient: Any  # float32: in the layout of the weights
-    block: Any  # float32[rows + 1, CHUNK]: samples and targets
+    block: Any  # float32[blocks, rows + 1, CHUNK]: samples and targets of a mini-batch
     outputs: Any  # float32[CHUNK]
     projected: Any  # float64[CHUNK]: <w*, x>
     ids: Any  # int64[batch]
@@ -68,7 +70,7 @@ def scratch(shape: Shape, size: int, batch: int, support: Any, teachers: Any, va
         transposed=floats(max(shape.depth - 2, 0), shape.width, stride),
         panel=floats(max(shape.width, rows, CHUNK), 16),
         gradient=floats(size),
-        block=floats(rows + 1, CHUNK),
+        block=floats(-(-batch // CHUNK), rows + 1, CHUNK),
         outputs=floats(CHUNK),
         projected=np.zeros(CHUNK),
         ids=np.zeros(-(-batch // CHUNK) * CHUNK, dtype=np.int64),
@@ -141,13 +143,13 @@ def forward(shape: Shape, w: Any, offsets: Any, x: Any, at: Any, rows: Any, s: S
         return
     for layer in range(shape.depth - 1):
         z, p = layer * CHUNK * ld, layer * each
-        b = offsets[p + 1] if shape.bias else 0
+        b = offsets[p + 1] if shape.bias else _START
         if layer == 0:
-            matmul(s.h, z, ld, x, at, 1, CHUNK, w, 0, width, rows, width, shape.dim, mode, w, b, s.panel)
+            matmul(s.h, z, ld, x, at, _NEXT, _BLOCK, w, _START, width, rows, width, shape.dim, mode, w, b, s.panel)
         else:
             below = z - CHUNK * ld
             matmul(
-                s.h, z, ld, s.h, below, ld, 1, w, offsets[p], width, rows, width, shape.neurons, mode, w, b, s.panel
+                s.h, z, ld, s.h, below, ld, _NEXT, w, offsets[p], width, rows, width, shape.neurons, mode, w, b, s.panel
             )
         activate(shape.activation, s.h, s.slope, z, rows * ld)
     z = (shape.depth - 2) * CHUNK * ld
@@ -199,14 +201,18 @@ def backward(shape: Shape, w: Any, offsets: Any, x: Any, at: Any, rows: Any, mor
         if shape.bias:
             add_rows(g, offsets[p + 1], s.delta, rows, ld, width, more)
         if layer == 0:
-            matmul(g, 0, width, x, at, CHUNK, 1, s.delta, 0, ld, s.rows, width, rows, mode, g, 0, s.panel)
+            matmul(
+                g, _START, width, x, at, _BLOCK, _NEXT, s.delta, _START, ld, s.rows, width, rows, mode, g, _START, s.panel
+            )
         else:
             matmul(
-                g, offsets[p], width, s.h, below, 1, ld, s.delta, 0, ld, width, width, rows, mode, g, 0, s.panel
+                g, offsets[p], width, s.h, below, _NEXT, ld, s.delta, _START, ld, width, width, rows, mode, g, _START,
+                s.panel,
             )
             t = (layer - 1) * width * ld
             matmul(
-                s.back, 0, ld, s.delta, 0, ld, 1, s.transposed, t, ld, rows, width, shape.neurons, _FROM_ZERO, g, 0,
+                s.back, _START, ld, s.delta, _START, ld, _NEXT, s.transposed, t, ld, rows, width, shape.neurons, _FROM_ZERO,
+                g, _START,
                 s.panel,
             )  # fmt: skip
             for i in range(0, rows * ld, 8):
@@ -244,51 +250,70 @@ def apply(shape: Shape, members: Members, m: Any, time: Any, s: Scratch) -> None
 
 
 @part
-def draw_block(shape: Shape, seed: Any, stream: Any, m: Any, count: Any, out: Any, at: Any, s: Scratch) -> None:
-    """The samples s.some[: count] and their targets as a block at out[at :]; columns up to CHUNK are zero."""
-    size = s.rows * CHUNK
-    block, y = out[at : at + size], out[at + size : at + size + CHUNK]
-    if count < CHUNK:
-        block[:] = _ZERO
-        y[:] = _ZERO
-    if len(s.support):
-        for lane in range((shape.dim + 127) // 128):
-            for n in range(0, count, 8):
-                philox_block(s.some, n, np.uint64(lane), seed, stream, s.lanes, CHUNK)
-            for i in range(128 * lane, min(shape.dim, 128 * lane + 128)):
-                words, shift = s.lanes[(i // 32 % 4) * CHUNK :], np.uint64(i % 32)
-                row = block[i * CHUNK : (i + 1) * CHUNK]
-                for n in range(count):
-                    row[n] = _ONE - _TWO * _f(np.int32((words[n] >> shift) & np.uint64(1)))
-        y[:count] = _ONE
-        for i in s.support:
-            row = block[i * CHUNK : (i + 1) * CHUNK]
+def draw_signs(shape: Shape, seed: Any, stream: Any, count: Any, out: Any, at: Any, s: Scratch) -> None:
+    """The +-1 coordinates of samples s.some[: count] and their parities as a block at out[at :]."""
+    y = at + s.rows * CHUNK
+    for lane in range((shape.dim + 127) // 128):
+        for n in range(0, count, 8):
+            philox_block(s.some, n, np.uint64(lane), seed, stream, s.lanes, CHUNK)
+        for i in range(128 * lane, min(shape.dim, 128 * lane + 128)):
+            words, shift = s.lanes[(i // 32 % 4) * CHUNK :], np.uint64(i % 32)
+            row = out[at + i * CHUNK : at + (i + 1) * CHUNK]
             for n in range(count):
-                y[n] *= row[n]
-        return
-    normals(seed, stream, s.some, count, shape.dim, s.lanes, out[at : at + size + CHUNK], CHUNK)
-    z = s.projected
-    z[:] = 0.0
+                row[n] = _ONE - _TWO * _f(np.int32((words[n] >> shift) & np.uint64(1)))
+    for n in range(count):
+        out[y + n] = _ONE
+    for i in s.support:
+        for n in range(count):
+            out[y + n] *= out[at + i * CHUNK + n]
+
+
+@part
+def draw_normals(shape: Shape, seed: Any, stream: Any, m: Any, count: Any, out: Any, at: Any, s: Scratch) -> None:
+    """The Gaussian coordinates of samples s.some[: count] and He_k(<w*, x>) as a block at out[at :]."""
+    z, y = s.projected, at + s.rows * CHUNK
+    normals(seed, stream, s.some, count, shape.dim, s.lanes, out[at:], CHUNK)
+    for n in range(count):
+        z[n] = 0.0
     for i in range(shape.dim):
-        row, t = block[i * CHUNK : (i + 1) * CHUNK], s.teachers[m, i]
+        row, t = out[at + i * CHUNK : at + (i + 1) * CHUNK], s.teachers[m, i]
         for n in range(count):
             z[n] += np.float64(row[n]) * t
     for n in range(count):
         before, value = 1.0, z[n]
         for k in range(1, shape.degree):
             before, value = value, z[n] * value - k * before
-        y[n] = _f(value)
+        out[y + n] = _f(value)
+
+
+@kernel
+def draw_samples(shape: Shape, seed: Any, stream: Any, m: Any, ids: Any, num: Any, out: Any, s: Scratch) -> None:
+    """The samples ids[: num] of member m in blocks: float32[blocks, rows + 1, CHUNK]; unused columns are zero."""
+    size = (s.rows + 1) * CHUNK
+    for first in range(0, num, CHUNK):
+        count, at = min(CHUNK, num - first), first // CHUNK * size
+        for n in range(count):
+            s.some[n] = ids[first + n]
+        if count < CHUNK:
+            for i in range(at, at + size):
+                out[i] = _ZERO
+        if len(s.support):
+            draw_signs(shape, seed, stream, count, out, at, s)
+        else:
+            draw_normals(shape, seed, stream, m, count, out, at, s)
 
 
 @part
-def descend_block(shape: Shape, w: Any, offsets: Any, x: Any, at: Any, count: Any, scale: Any, more: Any, s: Scratch) -> None:
-    """Forward and backward on the first `count` samples of a block."""
-    rows = (count + 3) // 4 * 4
-    forward(shape, w, offsets, x, at, rows, s)
-    y = at + s.rows * CHUNK
-    for n in range(rows):
-        s.outputs[n] = scale * loss_slope(shape.loss, s.outputs[n], x[y + n]) if n < count else _ZERO
-    backward(shape, w, offsets, x, at, rows, more, s)
+def gradient(shape: Shape, w: Any, offsets: Any, x: Any, num: Any, s: Scratch) -> None:
+    """s.gradient = that of the mean loss over `num` samples in blocks."""
+    scale = _ONE / _f(num)
+    for first in range(0, num, CHUNK):
+        count, at = min(CHUNK, num - first), first // CHUNK * (s.rows + 1) * CHUNK
+        rows, y = (count + 3) // 4 * 4, at + s.rows * CHUNK
+        forward(shape, w, offsets, x, at, rows, s)
+        for n in range(rows):
+            s.outputs[n] = scale * loss_slope(shape.loss, s.outputs[n], x[y + n]) if n < count else _ZERO
+        backward(shape, w, offsets, x, at, rows, first > 0, s)
 
 
 @kernel
@@ -296,48 +321,33 @@ def advance(
     shape: Shape, members: Members, active: Any, plan: Batches, pools: Any, start: Any, stop: Any, s: Scratch
 ) -> None:
     """Steps start .. stop - 1 of each active member. `pools`: float32[members, blocks], the samples of full batches."""
-    offsets, size = members.offsets, (s.rows + 1) * CHUNK
-    scale = _ONE / _f(plan.batch)
+    offsets = members.offsets
     for m in active:
         w, seed = members.weights[m], members.seeds[m]
+        x = pools[m] if plan.full else s.block
         for step in range(start, stop):
-            transpose(shape, w, offsets, s)
             if not plan.full:
                 draw_ids(plan, seed, step, s.ids, s.keys)
-            for first in range(0, plan.batch, CHUNK):
-                count = min(CHUNK, plan.batch - first)
-                if plan.full:
-                    at = first // CHUNK * size
-                    descend_block(shape, w, offsets, pools[m], at, count, scale, first > 0, s)
-                else:
-                    s.some[:count] = s.ids[first : first + count]
-                    draw_block(shape, seed, np.uint64(2), m, count, s.block, 0, s)
-                    descend_block(shape, w, offsets, s.block, 0, count, scale, first > 0, s)
+                draw_samples(shape, seed, np.uint64(2), m, s.ids, plan.batch, s.block, s)
+            transpose(shape, w, offsets, s)
+            gradient(shape, w, offsets, x, plan.batch, s)
             apply(shape, members, m, step + 1, s)
 
 
 @part
-def score_block(shape: Shape, w: Any, offsets: Any, x: Any, at: Any, count: Any, s: Scratch) -> Any:
-    """The sums of the metric and the loss over the first `count` samples of a block."""
-    forward(shape, w, offsets, x, at, (count + 3) // 4 * 4, s)
-    metric, loss, y0 = 0.0, 0.0, at + s.rows * CHUNK
-    for n in range(count):
-        f, y = s.outputs[n], x[y0 + n]
-        if len(s.support):
-            metric += 1.0 if f * y > _ZERO else 0.0
-        else:
-            metric += np.float64((f - y) * (f - y) / _f(s.variance))
-        loss += np.float64(loss_value(shape.loss, f, y))
-    return metric, loss
-
-
-@part
-def score_blocks(shape: Shape, w: Any, offsets: Any, x: Any, num: Any, s: Scratch) -> Any:
-    """(mean metric, mean loss) of `num` samples stored in blocks."""
-    metric, loss, size = 0.0, 0.0, (s.rows + 1) * CHUNK
+def scores(shape: Shape, w: Any, offsets: Any, x: Any, num: Any, s: Scratch) -> Any:
+    """(mean metric, mean loss) over `num` samples in blocks."""
+    metric, loss = 0.0, 0.0
     for first in range(0, num, CHUNK):
-        more = score_block(shape, w, offsets, x, first // CHUNK * size, min(CHUNK, num - first), s)
-        metric, loss = metric + more[0], loss + more[1]
+        count, at = min(CHUNK, num - first), first // CHUNK * (s.rows + 1) * CHUNK
+        forward(shape, w, offsets, x, at, (count + 3) // 4 * 4, s)
+        for n in range(count):
+            f, y = s.outputs[n], x[at + s.rows * CHUNK + n]
+            if len(s.support):
+                metric += 1.0 if f * y > _ZERO else 0.0
+            else:
+                metric += np.float64((f - y) * (f - y) / _f(s.variance))
+            loss += np.float64(loss_value(shape.loss, f, y))
     return metric / num, loss / num
 
 
@@ -347,29 +357,12 @@ def evaluate(
     out: Any, s: Scratch,
 ) -> None:  # fmt: skip
     """out[m] = metric and loss on the test set, then on the batch the next step takes."""
-    offsets = members.offsets
     for m in active:
         w, seed = members.weights[m], members.seeds[m]
-        out[m, 0], out[m, 1] = score_blocks(shape, w, offsets, test[m], num_test, s)
-        if plan.full:
-            out[m, 2], out[m, 3] = score_blocks(shape, w, offsets, pools[m], plan.batch, s)
-            continue
-        draw_ids(plan, seed, step, s.ids, s.keys)
-        metric, loss = 0.0, 0.0
-        for first in range(0, plan.batch, CHUNK):
-            count = min(CHUNK, plan.batch - first)
-            s.some[:count] = s.ids[first : first + count]
-            draw_block(shape, seed, np.uint64(2), m, count, s.block, 0, s)
-            more = score_block(shape, w, offsets, s.block, 0, count, s)
-            metric, loss = metric + more[0], loss + more[1]
-        out[m, 2], out[m, 3] = metric / plan.batch, loss / plan.batch
-
-
-@kernel
-def fill_blocks(shape: Shape, seed: Any, stream: Any, m: Any, first: Any, num: Any, out: Any, s: Scratch) -> None:
-    """The samples first .. first + num - 1 of a stream in blocks: float32[blocks, rows + 1, CHUNK]."""
-    for start in range(0, num, CHUNK):
-        count = min(CHUNK, num - start)
-        for n in range(count):
-            s.some[n] = first + start + n
-        draw_block(shape, seed, stream, m, count, out, start // CHUNK * (s.rows + 1) * CHUNK, s)
+        if not plan.full:
+            draw_ids(plan, seed, step, s.ids, s.keys)
+            draw_samples(shape, seed, np.uint64(2), m, s.ids, plan.batch, s.block, s)
+        for split in range(2):
+            x = test[m] if split == 0 else pools[m] if plan.full else s.block
+            num = num_test if split == 0 else plan.batch
+            out[m, 2 * split], out[m, 2 * split + 1] = scores(shape, w, members.offsets, x, num, s)

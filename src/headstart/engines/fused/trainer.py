@@ -186,7 +186,8 @@ class Blocks:
 
     def _fill(self, out: NDArray[np.float32], active: Any, stream: Any, first: int, num: int) -> None:
         for m in active:
-            self.dense.fill_blocks(self.shape, self.members.seeds[m], stream, m, first, num, out[m], self.scratch)
+            ids = np.arange(first, first + num, dtype=np.int64)
+            self.dense.draw_samples(self.shape, self.members.seeds[m], stream, m, ids, num, out[m], self.scratch)
 
     def enter(self, plan: Any, exact: bool, active: NDArray[np.int64]) -> None:
         """Draw the pool of a full batch."""

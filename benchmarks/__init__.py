@@ -1,0 +1,1 @@
+"""Headstart beside its peers on identical mathematics: `python -m benchmarks [--quick]`."""

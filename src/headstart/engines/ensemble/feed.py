@@ -1,0 +1,127 @@
+"""The data of many members, stacked. Members of one task and seed see the same samples, which are drawn once."""
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+import torch
+
+from headstart.core.streams import Stream
+from headstart.plans import Course, Place, Pool
+from headstart.run import Run
+from headstart.tasks import Samples, held_out
+
+Pair = tuple[torch.Tensor, torch.Tensor]
+# Mini-batches are drawn for at most this many steps at once.
+BLOCK = 64
+
+
+class Feed:
+    """Test sets, pools and mini-batches [members, n, ...] on the device, at most `rows` samples a member at a time.
+
+    Samples are held once for each source, a (task, seed); `of` is the source of each member. Fresh samples are drawn
+    a block of steps at a time, of at most `block_bytes` if a step is smaller, into buffers that are used again.
+    """
+
+    def __init__(self, runs: Sequence[Run], course: Course, device: str, rows: int, block_bytes: float) -> None:
+        self.course, self.device, self.rows, self.last = course, device, rows, runs[0].budget.steps
+        self.block_bytes = block_bytes
+        sources = {(run.task, run.seed): run for run in runs}
+        self.sources = list(sources.values())
+        order = list(sources)
+        of = [order.index((run.task, run.seed)) for run in runs] if len(order) < len(runs) else list(range(len(runs)))
+        self.shared = len(order) < len(runs)
+        self.of = torch.tensor(of, device=device)
+        self.test = self._stack([held_out(run.task, run.seed) for run in self.sources])
+        self.pool: Pool | None = None
+        self.held: Pair = self.test
+        self.block: tuple[Place, int, int] | None = None
+        self.buffers: Pair | None = None
+        self.fresh: Pair = self.test
+        self.picked = torch.empty(0, dtype=torch.int64)
+
+    def size(self, place: Place) -> int:
+        """The number of samples in the batch of each step at this place."""
+        if self.course.batch is not None:
+            return self.course.batch
+        self._hold(self.course.pool(place))
+        return self.held[1].shape[1]
+
+    def batch(self, place: Place, step: int) -> Iterator[Pair]:
+        """Inputs and targets of the batch at `step`, [members, n, ...], in parts of at most `rows` samples."""
+        self._hold(self.course.pool(place))
+        if self.course.batch is None:
+            yield from self.parts(self.held)
+            return
+        if self.block is None or self.block[0] != place or not self.block[1] <= step < self.block[2]:
+            self._draw(place, step)
+        assert self.block is not None
+        offset = step - self.block[1]
+        if self.course.pool(place).size is None:
+            yield from self.parts((self.fresh[0][offset], self.fresh[1][offset]))
+            return
+        for picked in self.picked[offset].split(self._part(self.course.batch), dim=1):
+            x, y = (
+                a.flatten(0, 1).index_select(0, picked.reshape(-1)).view(*picked.shape, *a.shape[2:]) for a in self.held
+            )
+            yield x, y
+
+    def parts(self, data: Pair) -> Iterator[Pair]:
+        """Data of the sources [sources, n, ...] as equal parts [members, n', ...] with n' at most `rows`."""
+        part = self._part(data[1].shape[1])
+        for x, y in zip(data[0].split(part, dim=1), data[1].split(part, dim=1), strict=True):
+            yield (x.index_select(0, self.of), y.index_select(0, self.of)) if self.shared else (x, y)
+
+    def _part(self, num: int) -> int:
+        """The length of the parts of `num` samples: as equal as can be, since every length is traced once."""
+        return -(-num // -(-num // self.rows))
+
+    def _hold(self, pool: Pool) -> None:
+        """Make the samples of a finite pool, or of the exact population if every step takes all of it."""
+        if pool == self.pool:
+            return
+        self.pool, self.block = pool, None
+        self.held = self.test  # let go of the last pool before the next one is made
+        if pool.size is not None:
+            ids = np.arange(pool.first, pool.first + pool.size)
+            self.held = self._stack([run.task.sample(run.seed, ids, Stream.DATA) for run in self.sources])
+        elif self.course.batch is None:
+            self.held = self._stack([run.task.population(run.seed) for run in self.sources])
+
+    def _draw(self, place: Place, step: int) -> None:
+        """The next block of steps of every source; it ends with the leg, or with the batch after the last step."""
+        size, pool = self.course.batch, self.course.pool(place)
+        assert size is not None
+        left = self.course.steps_left(place, step)
+        num = min(self._block_steps(size, pool), self.last + 1 - step, *([] if left is None else [left]))
+        places = [place._replace(seed=run.seed) for run in self.sources]
+        if pool.size is None:
+            for source, (run, its) in enumerate(zip(self.sources, places, strict=True)):
+                self._write(source, num, run.task.sample(run.seed, self.course.ids(its, step, num), Stream.DATA))
+            assert self.buffers is not None
+            self.fresh = self.buffers[0][:num].to(self.device), self.buffers[1][:num].to(self.device)
+        else:
+            ids = np.stack([self.course.ids(its, step, num).reshape(num, size) for its in places], axis=1)
+            picked = torch.from_numpy(ids - pool.first).to(self.device)
+            picked += pool.size * torch.arange(len(places), device=self.device)[:, None]
+            self.picked = picked[:, self.of]
+        self.block = (place, step, step + num)
+
+    def _block_steps(self, size: int, pool: Pool) -> int:
+        x, y = self.test
+        row = 8 if pool.size is not None else (x[0, 0].nbytes + y[0, 0].nbytes)
+        return int(min(BLOCK, max(1, self.block_bytes // (len(self.sources) * size * row))))
+
+    def _write(self, source: int, num: int, data: Samples) -> None:
+        """Put a source's samples for `num` steps into the buffers, where the samples of one step lie together."""
+        x, y = (torch.from_numpy(a).view(num, -1, *a.shape[1:]) for a in (data.x, data.y))
+        if self.buffers is None or len(self.buffers[0]) < num:
+            self.buffers = tuple(  # type: ignore[assignment]
+                torch.empty(num, len(self.sources), *a.shape[1:], dtype=a.dtype) for a in (x, y)
+            )
+        assert self.buffers is not None
+        self.buffers[0][:num, source] = x
+        self.buffers[1][:num, source] = y
+
+    def _stack(self, samples: Sequence[Samples]) -> Pair:
+        x, y = (torch.from_numpy(np.stack(arrays)) for arrays in zip(*((s.x, s.y) for s in samples), strict=True))
+        return x.to(self.device), y.to(self.device)

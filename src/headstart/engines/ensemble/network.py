@@ -1,0 +1,101 @@
+"""One architecture for many members: the gradient and the prediction of a stack, traced to plain tensor operations."""
+
+from collections.abc import Callable
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+import torch
+from torch.func import functional_call, grad, vmap
+from torch.fx.experimental.proxy_tensor import make_fx
+
+from headstart.losses import Loss
+from headstart.models import Model
+from headstart.tasks import Task
+
+# Tensors by parameter name, each with the members in front: float32[members, *shape].
+Stack = dict[str, torch.Tensor]
+
+
+class Network:
+    """Gradients and predictions of stacked members: `torch.func.vmap` of the module, its dispatch paid once a shape.
+
+    The vmapped function is traced to the tensor operations it performs, which halves the time of small steps. Members
+    never mix in these operations, so a member that is not finite cannot touch another.
+    """
+
+    def __init__(self, model: Model, dim: int, loss: Loss, device: str) -> None:
+        module = model.module(dim).to(device)
+
+        def predict(weights: Stack, x: torch.Tensor) -> Any:
+            return functional_call(module, weights, (x,))
+
+        def mean_loss(weights: Stack, x: torch.Tensor, y: torch.Tensor, count: torch.Tensor) -> Any:
+            return loss(predict(weights, x), y).sum() / count
+
+        self._functions: dict[str, Callable[..., Any]] = {
+            "predict": vmap(predict),
+            "gradients": vmap(grad(mean_loss), in_dims=(0, 0, 0, None)),
+        }
+        self._traced: dict[tuple[Any, ...], Callable[..., Any]] = {}
+
+    def predictions(self, weights: Stack, x: torch.Tensor) -> torch.Tensor:
+        """Predictions [members, n] for inputs [members, n, dim]."""
+        return self._call("predict", weights, x)
+
+    def gradients(self, weights: Stack, x: torch.Tensor, y: torch.Tensor, count: torch.Tensor) -> Stack:
+        """Gradients of each member's summed loss over its samples, divided by `count`."""
+        return self._call("gradients", weights, x, y, count)
+
+    def _call(self, name: str, weights: Stack, *tensors: torch.Tensor) -> Any:
+        key = (name, *((t.shape, t.dtype) for t in tensors))
+        if key not in self._traced:
+            graph = make_fx(self._functions[name])(weights, *tensors)
+            graph.graph.eliminate_dead_code()
+            graph.recompile()
+            self._traced[key] = graph
+        return self._traced[key](weights, *tensors)
+
+
+@lru_cache(maxsize=16)
+def network(model: Model, dim: int, loss: Loss, device: str) -> Network:
+    """The network of these parts, kept with its traces for the next group of members."""
+    return Network(model, dim, loss, device)
+
+
+@lru_cache(maxsize=256)
+def lacking(model: Model, task: Task, loss: Loss) -> str | None:
+    """None, or why two members of this architecture cannot be stacked: tried on two samples."""
+    data = task.sample(0, np.arange(2, dtype=np.int64))
+    stacked = {p.name: torch.zeros(2, *p.shape) for p in model.parameters(task.dim)}
+    x, y = (torch.from_numpy(np.stack((a, a))) for a in (data.x, data.y))
+    try:
+        with torch.no_grad():
+            network(model, task.dim, loss, "cpu").gradients(stacked, x, y, torch.tensor(2.0))
+    except Exception as error:  # whatever a foreign module raises under vmap is the reason
+        first = str(error).strip().partition("\n")[0]
+        return f"torch.func cannot stack {type(model).__name__}: {first or type(error).__name__}"
+    return None
+
+
+@lru_cache(maxsize=256)
+def bytes_per_sample(model: Model, task: Task, loss: Loss) -> tuple[int, int]:
+    """(bytes of a sample, bytes of what one member's backward pass holds for it), from a forward pass."""
+    data = task.sample(0, np.arange(3, dtype=np.int64))
+    weights = {p.name: torch.zeros(p.shape, requires_grad=True) for p in model.parameters(task.dim)}
+    module = model.module(task.dim)
+    held: dict[int, int] = {}
+
+    def note(tensor: torch.Tensor) -> torch.Tensor:
+        held[tensor.untyped_storage().data_ptr()] = tensor.untyped_storage().nbytes()
+        return tensor
+
+    def total(num: int) -> int:
+        held.clear()
+        x, y = torch.from_numpy(data.x[:num].copy()), torch.from_numpy(data.y[:num].copy())
+        with torch.enable_grad(), torch.autograd.graph.saved_tensors_hooks(note, lambda tensor: tensor):
+            kept = loss(functional_call(module, weights, (x,)), y).sum()
+        del kept
+        return sum(held.values())
+
+    return (data.x.nbytes + data.y.nbytes) // 3, max(4, (total(3) - total(1)) // 2)

@@ -1,0 +1,61 @@
+"""The README stays true: its example runs, its commands exist, its table and its names are what the project has."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import headstart as hs
+from headstart.lab.report import BEGIN, END, results_table
+
+ROOT = Path(__file__).parents[2]
+README = (ROOT / "README.md").read_text()
+
+
+def test_the_example_runs_in_an_empty_place(tmp_path):
+    (code,) = re.findall(r"```python\n(.*?)```", README, re.S)
+    assert len(code.strip().splitlines()) <= 20
+    done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert "online" in done.stdout
+    assert "test_accuracy" in done.stdout
+
+
+def test_its_two_commands_are_targets_of_the_makefile():
+    targets = set(re.findall(r"^(\w[\w-]*):", (ROOT / "Makefile").read_text(), re.M))
+    commands = re.findall(r"^make ([\w-]+)", README, re.M)
+    assert {"demo", "test"} <= set(commands) <= targets
+
+
+def test_its_table_is_the_one_that_the_results_give(monkeypatch):
+    monkeypatch.chdir(ROOT)
+    table = README.split(BEGIN)[1].split(END)[0].strip()
+    assert table == results_table(Path("docs/results")).strip()
+
+
+def test_its_file_tree_names_what_is_there():
+    tree = re.search(r"## File tree\n\n```text\n(.*?)```", README, re.S)[1]
+    for name in re.findall(r"^  (\w+/|\w+\.py)", tree, re.M):
+        assert (ROOT / "src" / "headstart" / name.rstrip("/")).exists(), name
+
+
+def test_every_public_name_is_there_and_none_is_missing_from_the_list():
+    assert sorted(hs.__all__) == hs.__all__
+    assert all(hasattr(hs, name) for name in hs.__all__)
+    shown = {
+        n
+        for n, v in vars(hs).items()
+        if not n.startswith("_") and getattr(v, "__module__", "").startswith("headstart.")
+    }
+    assert shown <= set(hs.__all__)
+
+
+def test_nothing_in_the_project_points_outside_it():
+    files = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=True).stdout.split()
+    # Spelt in two halves, so that this file is not its own exception.
+    words = ["../sha" + "red", "/ro" + "ot/", "/wo" + "rk/"]
+    for name in files:
+        path = ROOT / name
+        if path.suffix in {".py", ".md", ".toml", ".yaml", ".txt", ".json"} or path.name == "Makefile":
+            text = path.read_text()
+            assert not [w for w in words if w in text], name
