@@ -64,7 +64,9 @@ def stacked_step(workload: Workload) -> Callable[..., None]:
     """A step in place: (weights, biases, first moments, second moments, step [1], x, y)."""
     update = _update(workload.run.optimizer)
 
-    def step(weights: Tensors, biases: Tensors, m: Tensors, v: Tensors, t: torch.Tensor, x: torch.Tensor, y: torch.Tensor):
+    def step(
+        weights: Tensors, biases: Tensors, m: Tensors, v: Tensors, t: torch.Tensor, x: torch.Tensor, y: torch.Tensor
+    ):
         by_weight, by_bias = gradients(weights, biases, x, y)
         t.add_(1.0)
         for i, (value, gradient) in enumerate(zip([*weights, *biases], [*by_weight, *by_bias], strict=True)):

@@ -88,7 +88,9 @@ class _Model:
         shape = (len(state["weights"][0][0]), self.workload.samples)
         if isinstance(self.task, Parity):
             words = random.bits(key, shape, jnp.uint32)
-            signs = 1.0 - 2.0 * (words[..., None] >> jnp.arange(self.task.dim, dtype=jnp.uint32) & 1).astype(jnp.float32)
+            signs = 1.0 - 2.0 * (words[..., None] >> jnp.arange(self.task.dim, dtype=jnp.uint32) & 1).astype(
+                jnp.float32
+            )
             own = np.uint32(sum(1 << i for i in self.task.support))
             return signs, 1.0 - 2.0 * (lax.population_count(words & own) & 1).astype(jnp.float32)
         x = random.normal(key, (*shape, self.task.dim))

@@ -13,7 +13,7 @@ WHOLE = (*STACKED, "chunked")
 
 @dataclass(frozen=True)
 class Workload:
-    """`members` copies of `run`, seeds 0 .. members - 1. The letter is that of the table; the variant tells two apart."""
+    """`members` copies of `run`, seeds 0 .. members - 1. A variant tells two workloads of one letter apart."""
 
     letter: str
     title: str

@@ -26,12 +26,11 @@ class Feed:
         self.course, self.device, self.rows, self.last = course, device, rows, runs[0].budget.steps
         self.block_bytes = block_bytes
         sources = {(run.task, run.seed): run for run in runs}
+        number = {source: i for i, source in enumerate(sources)}
         self.sources = list(sources.values())
-        order = list(sources)
-        of = [order.index((run.task, run.seed)) for run in runs] if len(order) < len(runs) else list(range(len(runs)))
-        self.shared = len(order) < len(runs)
-        self.of = torch.tensor(of, device=device)
-        self.test = self._stack([held_out(run.task, run.seed) for run in self.sources])
+        self.shared = len(sources) < len(runs)
+        self.of = torch.tensor([number[run.task, run.seed] for run in runs], device=device)
+        self.test = self._stack(held_out(run.task, run.seed) for run in self.sources)
         self.pool: Pool | None = None
         self.held: Pair = self.test
         self.block: tuple[Place, int, int] | None = None
@@ -83,9 +82,9 @@ class Feed:
         self.held = self.test  # let go of the last pool before the next one is made
         if pool.size is not None:
             ids = np.arange(pool.first, pool.first + pool.size)
-            self.held = self._stack([run.task.sample(run.seed, ids, Stream.DATA) for run in self.sources])
+            self.held = self._stack(run.task.sample(run.seed, ids, Stream.DATA) for run in self.sources)
         elif self.course.batch is None:
-            self.held = self._stack([run.task.population(run.seed) for run in self.sources])
+            self.held = self._stack(run.task.population(run.seed) for run in self.sources)
 
     def _draw(self, place: Place, step: int) -> None:
         """The next block of steps of every source; it ends with the leg, or with the batch after the last step."""
@@ -115,13 +114,21 @@ class Feed:
         """Put a source's samples for `num` steps into the buffers, where the samples of one step lie together."""
         x, y = (torch.from_numpy(a).view(num, -1, *a.shape[1:]) for a in (data.x, data.y))
         if self.buffers is None or len(self.buffers[0]) < num:
-            self.buffers = tuple(  # type: ignore[assignment]
-                torch.empty(num, len(self.sources), *a.shape[1:], dtype=a.dtype) for a in (x, y)
-            )
-        assert self.buffers is not None
+            self.buffers = self._empty(x, num), self._empty(y, num)
         self.buffers[0][:num, source] = x
         self.buffers[1][:num, source] = y
 
-    def _stack(self, samples: Sequence[Samples]) -> Pair:
-        x, y = (torch.from_numpy(np.stack(arrays)) for arrays in zip(*((s.x, s.y) for s in samples), strict=True))
-        return x.to(self.device), y.to(self.device)
+    def _stack(self, samples: Iterator[Samples]) -> Pair:
+        """The samples of every source on the device, each copied as it is drawn."""
+        stacked: Pair | None = None
+        for source, data in enumerate(samples):
+            x, y = torch.from_numpy(data.x), torch.from_numpy(data.y)
+            if stacked is None:
+                stacked = self._empty(x[None], 1)[0].to(self.device), self._empty(y[None], 1)[0].to(self.device)
+            stacked[0][source], stacked[1][source] = x, y
+        assert stacked is not None
+        return stacked
+
+    def _empty(self, like: torch.Tensor, num: int) -> torch.Tensor:
+        """Room for `num` tensors of every source shaped as those in `like`: [num, sources, ...], not on the device."""
+        return torch.empty(num, len(self.sources), *like.shape[1:], dtype=like.dtype)

@@ -75,24 +75,26 @@ def erf(x: Any) -> Any:
 
 
 @part
-def activate(kind: Any, z: Any, slope: Any, first: Any, num: Any) -> None:
+def activate(kind: Any, values: Any, slopes: Any, first: Any, num: Any) -> None:
     """z <- s(z) and slope <- s'(z) on [first, first + num) of flat float32 arrays."""
+    z, slope = values[first : first + num], slopes[first : first + num]
     if kind == RELU:
-        for i in range(first, first + num):
-            slope[i] = _ONE if z[i] > _ZERO else _ZERO
-            z[i] = _ZERO if z[i] < _ZERO else z[i]
+        for i in range(num):
+            value = z[i]
+            slope[i] = np.float32(value > _ZERO)
+            z[i] = max(_ZERO, value)  # in this order, not a number stays one
     elif kind == GELU:
-        for i in range(first, first + num):
+        for i in range(num):
             share = _HALF * (_ONE + erf(z[i] * _ROOT_HALF))
             slope[i] = share + z[i] * _DENSITY * exp(-_HALF * z[i] * z[i])
             z[i] = z[i] * share
     elif kind == SIGMOID:
-        for i in range(first, first + num):
+        for i in range(num):
             s = _ONE / (_ONE + exp(-z[i]))
             slope[i] = s * (_ONE - s)
             z[i] = s
     elif kind == QUADRATIC:
-        for i in range(first, first + num):
+        for i in range(num):
             slope[i] = _TWO * z[i]
             z[i] = z[i] * z[i]
 

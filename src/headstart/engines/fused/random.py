@@ -22,18 +22,19 @@ _LOW, _SHIFT = np.uint64(0xFFFFFFFF), np.uint64(32)
 _FEISTEL_ROUNDS = 8
 _FIRST_PERMUTATION_ID = np.uint64(2**62)
 _LN2 = math.log(2.0)
-_MANTISSA, _ONE = np.int64(0x000FFFFFFFFFFFFF), np.int64(0x3FF0000000000000)
-_SQRT_HALF_BITS = np.int64(0x3FE6A09E667F3BCD)
+_MANTISSA_BITS, _SQRT_HALF_BITS = np.uint64(52), np.uint64(0x3FE6A09E667F3BCD)
+_EXPONENT_BIAS = np.uint64(64 << 52)
+_MAGIC, _MAGIC_BITS = 2.0**52 + 2.0**51, np.uint64(0x4338000000000000)
 
 
 @intrinsic
 def float64_bits(typingctx, value):
-    """The bits of a float64 as int64."""
+    """The bits of a float64 as uint64."""
 
     def build(context, builder, signature, args):
-        return builder.bitcast(args[0], context.get_value_type(types.int64))
+        return builder.bitcast(args[0], context.get_value_type(types.uint64))
 
-    return types.int64(types.float64), build
+    return types.uint64(types.float64), build
 
 
 @intrinsic
@@ -43,7 +44,7 @@ def float64_from_bits(typingctx, value):
     def build(context, builder, signature, args):
         return builder.bitcast(args[0], context.get_value_type(types.float64))
 
-    return types.float64(types.int64), build
+    return types.float64(types.uint64), build
 
 
 @part
@@ -183,34 +184,40 @@ def permuted(seed: Any, leg: Any, position: Any, num: Any, size: Any, first: Any
 
 
 @part
+def _as_float(value: Any) -> Any:
+    """A signed number below 2^51 in a uint64, as float64: AVX2 converts no 64-bit integers, but it adds to mantissas."""
+    return float64_from_bits(value + _MAGIC_BITS) - _MAGIC
+
+
+@part
 def _radius(word: Any) -> Any:
     """sqrt(-2 log u), u = (word + 1/2) / 2^32, as float32: the logarithm by 2 artanh(f / (2 + f)) in float64."""
-    u = (np.float64(np.int64(word)) + 0.5) * 2.0**-32
-    bits = float64_bits(u)
+    bits = float64_bits((_as_float(word) + 0.5) * 2.0**-32)
     # The exponent that leaves the mantissa in [sqrt(1/2), sqrt(2)), so that u near 1 loses nothing.
-    exponent = (bits - _SQRT_HALF_BITS) >> np.int64(52)
-    f = float64_from_bits(bits - (exponent << np.int64(52))) - 1.0
+    exponent = ((bits + _EXPONENT_BIAS - _SQRT_HALF_BITS) >> _MANTISSA_BITS) - np.uint64(64)
+    f = float64_from_bits(bits - (exponent << _MANTISSA_BITS)) - 1.0
     s = f / (2.0 + f)
     q = s * s
     series = 1 / 3 + q * (1 / 5 + q * (1 / 7 + q * (1 / 9 + q * (1 / 11))))
-    log = np.float64(exponent) * _LN2 + 2.0 * (s + s * q * series)
+    log = _as_float(exponent) * _LN2 + 2.0 * (s + s * q * series)
     return np.sqrt(np.float32(-2.0 * log))
 
 
 @part
 def _turn(word: Any) -> Any:
     """(cos, sin) of 2 pi (word + 1/2) / 2^32 as float32: reduced exactly to an eighth of a turn in integers."""
-    quadrant = (np.int64(word) + np.int64(0x20000000)) >> np.int64(30)
-    rest = np.float64(np.int64(word) - (quadrant << np.int64(30)))
-    x = (rest + 0.5) * (2.0 * math.pi * 2.0**-32)
+    quadrant = (word + np.uint64(0x20000000)) >> np.uint64(30)
+    x = (_as_float(word - (quadrant << np.uint64(30))) + 0.5) * (2.0 * math.pi * 2.0**-32)
     q = x * x
     sin = x + x * q * (-1 / 6 + q * (1 / 120 + q * (-1 / 5040 + q * (1 / 362880))))
     cos = 1.0 + q * (-1 / 2 + q * (1 / 24 + q * (-1 / 720 + q * (1 / 40320 + q * (-1 / 3628800)))))
-    odd = (quadrant & np.int64(1)) == np.int64(1)
+    odd = (quadrant & np.uint64(1)) == np.uint64(1)
     c, s = (sin if odd else cos), (cos if odd else sin)
-    flip_cos = ((quadrant + np.int64(1)) & np.int64(2)) == np.int64(2)
-    flip_sin = (quadrant & np.int64(2)) == np.int64(2)
-    return np.float32(-c if flip_cos else c), np.float32(-s if flip_sin else s)
+    cos_sign = ((quadrant + np.uint64(1)) & np.uint64(2)) << np.uint64(62)
+    sin_sign = (quadrant & np.uint64(2)) << np.uint64(62)
+    return np.float32(float64_from_bits(float64_bits(c) ^ cos_sign)), np.float32(
+        float64_from_bits(float64_bits(s) ^ sin_sign)
+    )
 
 
 @part

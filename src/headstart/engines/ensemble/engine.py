@@ -1,0 +1,136 @@
+"""The ensemble engine: which runs it takes, how many go together, and in what order their outcomes come."""
+
+from collections.abc import Hashable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from math import prod
+
+import torch
+
+from headstart.core.units import flops_per_sample
+from headstart.engines.engine import Job, Outcome, Watch
+from headstart.engines.ensemble.cohort import Cohort, Limits
+from headstart.engines.ensemble.member import Member
+from headstart.engines.ensemble.network import bytes_per_sample, lacking
+from headstart.engines.loop import _leg_costs, check_device
+from headstart.engines.lower import lower
+from headstart.optimizers import SGD, AdamW
+from headstart.run import Run
+
+# What the backward passes of a stack hold at once should stay in a core's cache.
+_CACHE_BYTES = 4 * 2**20
+# Fresh samples are drawn ahead for as many steps as fit.
+_BLOCK_BYTES = 64 * 2**20
+# A member's pass over a large batch is split, so that members and samples share the cache.
+_LONGEST_PASS = 2**10
+_MOST_MEMBERS = 512
+
+
+@dataclass(frozen=True)
+class Ensemble:
+    """Any torch model that torch.func can stack, its members in lockstep, in `memory_budget` bytes on one thread.
+
+    Outcomes come in the order of the jobs. Results depend on which runs share a call only within float32 rounding.
+    """
+
+    checkpoint_seconds: float = 10.0
+    memory_budget: float = 2.0 * 2**30
+    name: str = "ensemble"
+    in_threads: bool = False
+
+    def supports(self, run: Run, device: str = "cpu") -> str | None:
+        """Every model, task and loss that torch.func can stack, with SGD or AdamW."""
+        if device not in ("cpu", "cuda"):
+            return f"it trains on cpu and cuda, not {device}"
+        if type(run.optimizer) not in (SGD, AdamW):
+            return f"it lacks the stacked update of {type(run.optimizer).__name__}"
+        try:
+            hash((run.model, run.task, run.loss))
+        except TypeError as error:
+            return f"it groups runs by parts that can be hashed: {error}"
+        return lacking(run.model, run.task, run.loss)
+
+    def group_key(self, run: Run) -> Hashable:
+        """Seeds, rates, scales, starts and the details of the task may differ; shapes and courses may not."""
+        task = (type(run.task), run.task.dim, run.task.population_size)
+        return run.model, task, run.loss, type(run.optimizer), lower(run).course, run.budget
+
+    def seconds(self, run: Run) -> float:
+        """From 30 ps a training FLOP and a share of a stack's step; evaluation counts as a third."""
+        flops = flops_per_sample(run.model.parameters(run.task.dim))
+        samples = sum(num for _, num in _leg_costs(run, lower(run).course))
+        evaluation = len(run.budget.recorded_steps()) * run.task.num_test * flops / 3
+        return run.budget.steps * 5e-6 + 3e-11 * (samples * flops + evaluation)
+
+    def memory(self, run: Run) -> float:
+        """Weights with gradients and optimizer state, the test set, the largest pool, and one pass over a batch."""
+        sample, held = bytes_per_sample(run.model, run.task, run.loss)
+        course, batch = lower(run).course, _largest_batch(run)
+        weights = sum(4 * prod(p.shape) for p in run.model.parameters(run.task.dim))
+        pooled = batch if course.batch is None else max(leg.pool.size or 0 for leg in course.legs)
+        records = len(run.budget.recorded_steps()) * 8 * 16
+        return 8.0 * weights + sample * (run.task.num_test + pooled + 2 * min(batch, _LONGEST_PASS)) + records + held
+
+    def train(self, jobs: Sequence[Job], device: str = "cpu", watch: Watch | None = None) -> Iterator[Outcome]:
+        """Train the jobs, those of one group together."""
+        check_device(device)
+        groups: dict[Hashable, list[int]] = {}
+        for index, job in enumerate(jobs):
+            groups.setdefault(self.group_key(job.run), []).append(index)
+        done: dict[int, Outcome] = {}
+        following = 0
+        for indices in groups.values():
+            for members in self._chunks([Member.of(index, jobs[index]) for index in indices]):
+                if not members[0].diverged:
+                    with _one_thread():
+                        self._cohort(members, device).finish(watch)
+                done.update((member.index, member.outcome()) for member in members)
+                while following in done:
+                    yield done.pop(following)
+                    following += 1
+
+    def _chunks(self, members: Sequence[Member]) -> Iterator[list[Member]]:
+        """Members at one step, as many as memory and cache take; those whose checkpoint says diverged, alone."""
+        cohorts: dict[Hashable, list[Member]] = {}
+        for member in members:
+            cohorts.setdefault((member.diverged, *member.cohort), []).append(member)
+        most = self._most_members(members[0].run)
+        for together in cohorts.values():
+            size = -(-len(together) // -(-len(together) // most))
+            for first in range(0, len(together), size):
+                yield together[first : first + size]
+
+    def _most_members(self, run: Run) -> int:
+        _, held = bytes_per_sample(run.model, run.task, run.loss)
+        in_memory = 0.75 * self.memory_budget // self.memory(run)
+        in_cache = self._cache_bytes // (held * min(_largest_batch(run), _LONGEST_PASS))
+        return int(max(1, min(in_memory, in_cache, _MOST_MEMBERS)))
+
+    @property
+    def _cache_bytes(self) -> float:
+        # The backward pass holds as much again in gradients, and a forward pass some copies.
+        return min(_CACHE_BYTES, self.memory_budget / 16)
+
+    def _cohort(self, members: Sequence[Member], device: str) -> Cohort:
+        run = members[0].run
+        _, held = bytes_per_sample(run.model, run.task, run.loss)
+        rows = int(max(1, self._cache_bytes // (held * len(members))))
+        limits = Limits(rows, min(_BLOCK_BYTES, self.memory_budget / 16))
+        return Cohort(members, device, limits, self.checkpoint_seconds)
+
+
+def _largest_batch(run: Run) -> int:
+    """The most samples a step of the run takes."""
+    course = lower(run).course
+    return course.batch or max(leg.pool.size or run.task.population_size or 0 for leg in course.legs)
+
+
+@contextmanager
+def _one_thread() -> Iterator[None]:
+    """One torch thread, since the runner trains several groups at once; the caller's number afterwards."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(threads)
