@@ -12,7 +12,7 @@ from benchmarks.report import Report
 from benchmarks.workloads import workloads
 
 OUT = Path(__file__).parent.parent / "docs" / "results"
-QUICK = Effort(repeats=3, seconds=0.2, probe=0.1, quick=True)
+QUICK = Effort(repeats=3, seconds=0.2, seconds_ours=0.4, probe=0.1, quick=True)
 
 
 def main() -> int:
@@ -39,7 +39,7 @@ def main() -> int:
             report = Report(effort, results)
         else:
             grown, memory = growths(arena, options.quick, say), member_memory(arena, say)
-            report = Report(effort, results, grown, memory, start_up(say))
+            report = Report(effort, results, grown, memory, start_up(say, repeats=1 if options.quick else 5))
         finished = True
     except KeyboardInterrupt:
         say("interrupted; nothing was written")

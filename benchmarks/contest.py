@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from benchmarks.peer import Setup, setups
-from benchmarks.workers import GEMM_SIZE, Failed, Worker, has_jax
+from benchmarks.workers import GEMM_SIZE, Failed, Worker, gather, has_jax
 from benchmarks.workloads import Workload
 
 Say = Callable[[str], None]
@@ -14,10 +14,14 @@ Say = Callable[[str], None]
 
 @dataclass(frozen=True)
 class Effort:
-    """How long to measure: repeats of about `seconds`, set-ups compared over `probe` seconds; `quick` tries fewer."""
+    """How long to measure: repeats of about `seconds`, set-ups compared over `probe` seconds; `quick` tries fewer.
+
+    Ours takes longer, `seconds_ours`, since its time is the difference of two.
+    """
 
     repeats: int = 9
     seconds: float = 1.0
+    seconds_ours: float = 2.0
     probe: float = 0.25
     quick: bool = False
 
@@ -32,6 +36,7 @@ class Result:
     gemm: list[float]
     peak_memory: float
     added_memory: float
+    seconds_apart: float
     setups: dict[str, str] = field(default_factory=dict)
     absent: dict[str, str] = field(default_factory=dict)
 
@@ -79,17 +84,18 @@ class Contestant:
     """A peer at one set-up, its members split over its processes; or ours, or the GEMM."""
 
     def __init__(self, key: str, workers: list[Worker]) -> None:
-        self.key, self.workers, self.steps = key, workers, 1
+        self.key, self.workers = key, workers
+        self.pace = 0.0  # steps of all members a second
 
     def run(self, num_steps: int) -> tuple[int, float]:
         """(model-steps, seconds of the slowest process)."""
         for worker in self.workers:
             worker.ask("advance", self.key, num_steps)
-        answers = [worker.answer() for worker in self.workers]
+        answers = gather(self.workers)
         return sum(done for done, _ in answers), max(seconds for _, seconds in answers)
 
     def probe(self, seconds: float) -> float:
-        """The better rate of two runs of about so many seconds; leaves `steps` for it."""
+        """The better rate of two runs of about so many seconds; sets the pace."""
         steps = 1
         while True:
             _, taken = self.run(steps)
@@ -97,12 +103,13 @@ class Contestant:
                 break
             steps = max(steps + 1, int(steps * min(8.0, seconds / max(taken, 1e-6))))
         done, again = self.run(steps)
-        self.steps = max(1, round(steps * seconds / again))
+        self.pace = steps / again
         return done / min(taken, again)
 
-    def stretch(self, factor: float) -> None:
-        """From the probe's length to the repeat's."""
-        self.steps = max(1, round(self.steps * factor))
+    def rate(self, seconds: float) -> float:
+        """Model-steps a second in a run of about so many seconds, one step at least."""
+        done, taken = self.run(max(1, round(self.pace * seconds)))
+        return done / taken
 
     def drop(self) -> None:
         """Free its memory."""
@@ -116,30 +123,28 @@ def contest(workload: Workload, arena: Arena, effort: Effort, say: Say) -> Resul
     idle = arena.ours.call("ours", "peak_memory")
     engine = arena.ours.call("prepare_ours", "ours", workload)
     arena.torch[0].call("prepare_gemm", "gemm", arena.cores)
-    field_ = {"ours": Contestant("ours", [arena.ours]), "gemm": Contestant("gemm", [arena.torch[0]])}
-    for contestant in field_.values():
-        contestant.probe(effort.probe)
+    contestants = {"ours": Contestant("ours", [arena.ours]), "gemm": Contestant("gemm", [arena.torch[0]])}
+    contestants["ours"].probe(effort.seconds_ours)
+    contestants["gemm"].probe(effort.probe)
     chosen, absent = {}, {}
     for peer in workload.peers:
         say(f"{workload.name}: warming up {peer}")
         try:
-            field_[peer], chosen[peer] = _best(peer, workload, arena, effort)
+            contestants[peer], chosen[peer] = _best(peer, workload, arena, effort)
         except Failed as reason:
             absent[peer] = str(reason)
             say(f"{workload.name}: {peer} is absent: {reason}")
-    for contestant in field_.values():
-        contestant.stretch(effort.seconds / effort.probe)
-    rates: dict[str, list[float]] = {name: [] for name in field_}
+    rates: dict[str, list[float]] = {name: [] for name in contestants}
     for repeat in range(effort.repeats):
         say(f"{workload.name}: repeat {repeat + 1} of {effort.repeats}")
-        for name, contestant in field_.items():
-            done, seconds = contestant.run(contestant.steps)
-            rates[name].append(done / seconds)
+        for name, contestant in contestants.items():
+            rates[name].append(contestant.rate(effort.seconds_ours if name == "ours" else effort.seconds))
     peak = arena.ours.call("ours", "peak_memory")
-    for contestant in field_.values():
+    apart = float(np.median(arena.ours.call("seconds_apart")[-effort.repeats :]))
+    for contestant in contestants.values():
         contestant.drop()
     gemm = [rate * 2 * GEMM_SIZE**3 for rate in rates.pop("gemm")]
-    return Result(workload, engine, rates, gemm, peak, peak - idle, chosen, absent)
+    return Result(workload, engine, rates, gemm, peak, peak - idle, apart, chosen, absent)
 
 
 def _best(peer: str, workload: Workload, arena: Arena, effort: Effort) -> tuple[Contestant, str]:
@@ -151,7 +156,7 @@ def _best(peer: str, workload: Workload, arena: Arena, effort: Effort) -> tuple[
     for way in ways:
         try:
             contestant = _prepared(peer, workload, way, arena)
-            rate = contestant.probe(effort.probe) if len(ways) > 1 else contestant.probe(effort.probe / 2)
+            rate = contestant.probe(effort.probe)
         except Failed as failed:
             reason = str(failed)
             continue
@@ -163,8 +168,6 @@ def _best(peer: str, workload: Workload, arena: Arena, effort: Effort) -> tuple[
             contestant.drop()
     if best is None:
         raise Failed(reason)
-    if len(ways) == 1:
-        best.stretch(2.0)
     return best, name
 
 
@@ -176,12 +179,10 @@ def _prepared(peer: str, workload: Workload, way: Setup, arena: Arena) -> Contes
     for number, worker in enumerate(workers):
         members = max(1, min(share, workload.members - number * share))
         worker.ask("prepare_peer", key, peer, workload, number * share, members, way)
-    failures = []
-    for worker in workers:
-        try:
-            worker.answer()
-        except Failed as reason:
-            failures.append(str(reason))
-    if failures:
-        raise Failed(failures[0])
-    return Contestant(key, workers)
+    contestant = Contestant(key, workers)
+    try:
+        gather(workers)
+    except Failed:
+        contestant.drop()
+        raise
+    return contestant

@@ -13,8 +13,7 @@ from benchmarks.contest import Arena, Say
 from benchmarks.workloads import parity
 
 _FIRST_CALL = """
-import time, sys
-import headstart as hs
+import time
 from benchmarks.ours import train
 from benchmarks.workloads import workloads
 run = {w.letter: w for w in workloads()}["a"].run
@@ -23,6 +22,7 @@ train(run, 1, 1)
 print(time.perf_counter() - began)
 """
 _IMPORT = """
+import time
 began = time.perf_counter()
 import headstart, sys
 print(time.perf_counter() - began, *[name for name in ("numba", "torch", "jax") if name in sys.modules])
@@ -48,28 +48,33 @@ class Growth:
         return f"{self.sizes[0]} .. {self.sizes[-1]}"
 
 
-def growths(arena: Arena, quick: bool, say: Say) -> list[Growth]:
-    """Time against members, steps, width, depth, samples and dimension, all else equal."""
+Point = tuple[int, hs.Run, int, int]  # size, run, members, steps
+
+
+def _points(quick: bool) -> dict[str, list[Point]]:
     s = 4 if quick else 1
-    plans: list[tuple[str, list[tuple[int, tuple[hs.Run, int, int]]]]] = [
-        ("members", [(n, (parity(), n, 400 // s)) for n in (64, 128, 256, 512, 1024)]),
-        ("steps", [(n // s, (parity(), 64, n // s)) for n in (500, 1000, 2000, 4000, 8000)]),
-        ("width", [(n, (parity(width=n), 64, 800 // s)) for n in (16, 32, 64, 128, 256)]),
-        ("depth", [(n, (parity(depth=n), 16, 400 // s)) for n in (2, 3, 4, 6, 8)]),
-        (
-            "samples, full batch",
-            [(n, (parity(plan=hs.Fixed(n)), 16, 40 // s)) for n in (2**e for e in range(10, 17, 2))],
-        ),
-        (
-            "points of the population, d = 10 .. 24",
-            [(2**d, (parity(d, plan=hs.Online()), 1, 8 // s)) for d in range(10, 25, 2)],
-        ),
-    ]
+    exact = [(2**d, parity(d, plan=hs.Online()), 1, max(4, min(2000, 2 ** (25 - d)) // s)) for d in range(10, 25, 2)]
+    fixed = [(n, parity(plan=hs.Fixed(n)), 16, max(8, 2**18 // n // s)) for n in (2**e for e in range(10, 17, 2))]
+    return {
+        "members": [(n, parity(), n, 800 // s) for n in (64, 128, 256, 512, 1024)],
+        "steps": [(n // s, parity(), 64, n // s) for n in (1000, 2000, 4000, 8000, 16000)],
+        "width": [(n, parity(width=n), 64, 1600 // s) for n in (16, 32, 64, 128, 256)],
+        "depth (kernels may change above 2)": [(n, parity(depth=n), 16, 800 // s) for n in (2, 3, 4, 6, 8)],
+        "samples, full batch": fixed,
+        "points of the population, d = 10 .. 24": exact,
+    }
+
+
+def growths(arena: Arena, quick: bool, say: Say) -> list[Growth]:
+    """Time of a step of all members (against steps: of all steps), as one size grows and all else stays."""
     out = []
-    for what, points in plans:
-        say(f"growth with {what.split(',')[0]}")
-        times = [arena.ours.call("ours", "seconds", *args, 1 if quick else 3) for _, args in points]
-        out.append(Growth(what, tuple(size for size, _ in points), tuple(times)))
+    for what, points in _points(quick).items():
+        say(f"growth with {what}")
+        times = []
+        for _, run, members, steps in points:
+            total = arena.ours.call("ours", "seconds", run, members, steps, 1 if quick else 3)
+            times.append(total if what == "steps" else total / steps)
+        out.append(Growth(what, tuple(size for size, *_ in points), tuple(times)))
     return out
 
 
@@ -93,7 +98,7 @@ class StartUp:
     imports: tuple[str, ...]
 
 
-def start_up(say: Say, repeats: int = 3) -> StartUp:
+def start_up(say: Say, repeats: int) -> StartUp:
     """Measured in new processes."""
     say("first call with an empty kernel cache")
     with tempfile.TemporaryDirectory(prefix="headstart-bench-") as folder:

@@ -14,7 +14,7 @@ from benchmarks.workloads import Workload
 from headstart import SGD, Parity
 
 # Steps of one compiled scan: fewer where a step is long.
-SCAN_ONLINE, SCAN_FIXED, SCAN_POPULATION = 64, 4, 1
+SCAN_ONLINE, SCAN_FIXED, SCAN_POPULATION = 16, 2, 1
 
 
 class Jax:

@@ -46,20 +46,15 @@ def setups(peer: str, workload: Workload, quick: bool) -> list[Setup]:
     """The ways worth trying, the most promising first; a quick run tries fewer."""
     one, whole = workload.members == 1, not workload.is_online
     spread = [Setup(1, 2), Setup(1, 1)] if one else [Setup(2, 1), Setup(1, 2)]
-    if peer == "loop":
-        return spread[:1] if quick or not whole else spread
+    tried = spread[:1] if quick else spread
+    if peer == "loop" or (one and peer != "chunked"):
+        return tried
     if peer == "chunked":
         sizes = (2048, 8192) if quick else (1024, 2048, 4096, 8192, 16384)
         stacked = (0,) if one else (1, 4)
-        return [Setup(s.processes, s.threads, m, n) for s in spread[:1] for m in stacked for n in sizes]
-    if peer == "compile":
-        return spread[:1] if one or quick else [Setup(2, 1, 32), Setup(2, 1)]
-    if one:
-        return spread[:1] if quick else spread
-    stacked = (1, 4, 0) if whole else (16, 64, 0)
-    chunks = [m for m in stacked if m < workload.members]
-    if peer == "jax":
-        return [Setup(2, 1)] if quick else [Setup(2, 1, chunks[0]), Setup(2, 1), Setup(1, 2)]
-    if quick:
-        return [Setup(2, 1, m) for m in chunks[:2]]
-    return [Setup(s.processes, s.threads, m) for s in spread for m in chunks]
+        return [Setup(s.processes, s.threads, m, n) for s in tried for m in stacked for n in sizes]
+    chunks = [m for m in ((1, 4, 0) if whole else (16, 64, 0)) if m < workload.members]
+    if peer in ("compile", "jax"):
+        # Each compiles for seconds: all stack sizes in two processes, and one process with two threads for the rest.
+        return [Setup(2, 1)] if quick else [*(Setup(2, 1, m) for m in chunks), Setup(1, 2)]
+    return [Setup(s.processes, s.threads, m) for s in tried for m in (chunks[:2] if quick else chunks)]

@@ -15,14 +15,15 @@ from headstart.lab.provenance import commit, machine, versions
 
 PEERS = ("loop", "vmap", "bmm", "compile", "jax", "chunked")
 EXPLANATION = """\
-A ratio is our rate over the peer's, the median of interleaved repeats, with the 2.5 and 97.5 percentiles. Ours is a
-whole training: initial weights and evaluation at the first and the last step included. Peers are timed on steps alone,
-each at the fastest of the set-ups tried (threads, processes, members or samples stacked at a time), warmed up, with the
-same start, and with fresh samples from its own generator. loop: PyTorch as a user writes it, a process a core. vmap:
-torch.func. bmm: stacked products with the backward pass by hand, in reused buffers. compile: torch.compile of the
-stacked step. jax: vmap, scan and jit. chunked: bmm over parts of a full batch that fit in cache. The dense FLOPs of a
-step are samples x (6 x weights - 2 x first-layer weights); their rate stands beside that of a 1024^3 float32 product on
-all cores, measured in the same turns. Above 1 is possible: tables of partial sums do the same step in fewer operations.
+A ratio is our rate over the peer's, the median of interleaved repeats, with the 2.5 and 97.5 percentiles. Ours is timed
+as a training of n + 1 steps less one of 1 step; the latter, with the initial weights, test sets and two evaluations of
+all members, stands in the column "apart". Peers are timed on steps alone, each at the fastest of the set-ups tried
+(threads, processes, members or samples stacked at a time), warmed up, with the same start as ours, and with fresh
+samples from its own generator. loop: PyTorch as a user writes it, a process a core. vmap: torch.func. bmm: stacked
+products with the backward pass by hand, in reused buffers. compile: torch.compile of the stacked step. jax: vmap, scan
+and jit. chunked: bmm over parts of a full batch that fit in cache. The dense FLOPs of a step are samples x (6 x weights
+- 2 x first-layer weights); their rate stands beside that of a 1024^3 float32 product on all cores, measured in the same
+turns. Above 1 is possible: tables of partial sums do the same step in fewer operations.
 """
 
 
@@ -58,6 +59,8 @@ class Report:
                         "steps_per_second": result.rate,
                         "peer_steps_per_second": float(np.median(result.rates[peer])),
                         "peer_setup": result.setups[peer],
+                        "members": result.workload.members,
+                        "seconds_apart": result.seconds_apart,
                         "peak_memory_bytes": result.peak_memory,
                         "repeats": self.effort.repeats,
                         "quick": self.effort.quick,
@@ -85,7 +88,7 @@ class Report:
             growth = [[g.what, g.ends, _times(g.seconds), f"{g.exponent:.2f}"] for g in self.growths]
             parts += [
                 "## Growth",
-                "Our time against one size, all else equal, and the exponent p of time ~ size^p fitted to it.",
+                "Our time for a step of all members (against steps: for all of them), and p of time ~ size^p.",
                 _table(["size", "from .. to", "seconds", "p"], growth),
             ]
         if self.memory:
@@ -102,12 +105,13 @@ class Report:
         return "\n\n".join(parts) + "\n"
 
     def _rates(self) -> tuple[list[str], list[list[str]]]:
-        head = ["workload", "engine", "model-steps/s", *PEERS, "of GEMM", "peak memory (added)"]
+        head = ["workload", "members", "engine", "model-steps/s", *PEERS, "of GEMM", "apart", "peak memory (added)"]
         body = []
         for r in self.results:
             ratios = ["{:.2f} ({:.2f}-{:.2f})".format(*r.ratio(p)) if p in r.rates else "" for p in PEERS]
             memory = f"{r.peak_memory / 2**20:.0f} MiB ({r.added_memory / 2**20:.0f})"
-            body.append([r.workload.name, r.engine, _rate(r.rate), *ratios, f"{r.fraction_of_gemm:.2f}", memory])
+            start = [r.workload.name, str(r.workload.members), r.engine, _rate(r.rate)]
+            body.append([*start, *ratios, f"{r.fraction_of_gemm:.2f}", f"{r.seconds_apart:.2f} s", memory])
         return head, body
 
     def _setups(self) -> list[list[str]]:

@@ -66,6 +66,19 @@ class Worker:
             self.process.join(10)
 
 
+def gather(workers: list[Worker]) -> list[Any]:
+    """The answers of calls under way. A failure is raised once all have answered, so that none is left over."""
+    answers, failures = [], []
+    for worker in workers:
+        try:
+            answers.append(worker.answer())
+        except Failed as reason:
+            failures.append(reason)
+    if failures:
+        raise failures[0]
+    return answers
+
+
 def _serve(connection: Connection, core: int | None) -> None:
     """Answer until the parent hangs up. One core: XLA sees it when it starts, and makes one thread."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
@@ -107,7 +120,7 @@ class _Room:
         from benchmarks import ours
 
         self.prepared[key] = ours.Ours(workload)
-        self.prepared[key].advance(1)
+        self.prepared[key].timed(1)
         return ours.engine_of(workload.run).name
 
     def prepare_gemm(self, key: Any, threads: int) -> None:
@@ -121,9 +134,15 @@ class _Room:
             import torch
 
             torch.set_num_threads(self.threads[key])
+        if key == "ours":
+            return self.prepared[key].timed(num_steps)
         began = time.perf_counter()
         done = self.prepared[key].advance(num_steps)
         return done, time.perf_counter() - began
+
+    def seconds_apart(self) -> list[float]:
+        """The times of what ours does besides steps."""
+        return self.prepared["ours"].seconds_apart
 
     def drop(self, key: Any) -> None:
         """Forget what was prepared."""

@@ -173,7 +173,7 @@ def _report(effort: Effort) -> Report:
     rates = {"ours": [10.0, 12.0, 11.0]} | {peer: [1.0, 2.0, 1.0] for peer in PEERS}
     names = dict.fromkeys(PEERS, "1x1 threads")
     workload = Workload("g", "wide", parity(width=16), 4, PEERS, "width 16")
-    result = Result(workload, "fused", rates, [1e9, 1e9, 1e9], 2.0**20, 2.0**19, names, {"jax": "not installed"})
+    result = Result(workload, "fused", rates, [1e9, 1e9, 1e9], 2.0**20, 2.0**19, 0.1, names, {"jax": "not installed"})
     growth = Growth("members", (1, 2, 4), (1.0, 2.0, 4.0))
     return Report(effort, [result], [growth], [("online", 2048.0)], StartUp(1.0, 0.1, 0.5, ()))
 

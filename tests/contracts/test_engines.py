@@ -16,6 +16,8 @@ from headstart.core.streams import Stream, integers
 from headstart.core.trace import Status, Traces
 from headstart.core.units import Batch, Budget, FullBatch, flops_per_sample
 from headstart.engines import Interrupted, Job, choose, engines, loop
+from headstart.engines.ensemble import Ensemble
+from headstart.engines.fused import Fused
 from headstart.losses import MSE, Correlation, Hinge, Logistic
 from headstart.methods import LayerScale
 from headstart.models import MLP
@@ -25,8 +27,14 @@ from headstart.plans import Fixed, Online, Phase, Phases
 from headstart.run import Reaches, Run, Step
 from headstart.tasks import Hermite, Parity, SingleIndex
 
-ENGINES = [pytest.param(loop.Loop(), id="loop")]
+ENGINES = [
+    pytest.param(loop.Loop(), id="loop"),
+    pytest.param(Ensemble(), id="ensemble"),
+    pytest.param(Fused(), id="fused"),
+]
 every_engine = pytest.mark.parametrize("engine", ENGINES)
+# Engines whose numbers depend on which runs share a call, within float32 rounding; the others' do not, bit for bit.
+ROUNDING = {"ensemble": 1e-4}
 
 PARITY = Run(
     Parity(8, 2), MLP(16), Online(), MSE(), SGD(0.1), batch=Batch(8), budget=Budget(steps=40, record_every=10), seed=3
@@ -57,13 +65,15 @@ def final_weights(engine, run, **options):
     return outcome.weights[end]
 
 
-def assert_same_trace(one, two):
+def assert_same_trace(one, two, rounding=0):
     assert (one.cell, one.seed, one.status) == (two.cell, two.seed, two.status)
     assert one.values.keys() == two.values.keys()
     for name in ("steps", "samples", "flops"):
         assert np.array_equal(getattr(one, name), getattr(two, name))
     for name, curve in one.values.items():
-        assert np.array_equal(curve, two.values[name]), name
+        # An accuracy may differ by two of the samples it is the mean of.
+        slack = 2 / 4096 if rounding and "accuracy" in name else 0
+        assert np.allclose(curve, two.values[name], rtol=rounding, atol=slack), name
 
 
 def assert_same_weights(one, two, **tolerance):
@@ -229,8 +239,8 @@ def test_a_run_does_not_depend_on_its_neighbours_or_their_order(engine):
     reverse = train(engine, *reversed(runs))[::-1]
     assert [outcome.run for outcome in together] == runs
     for one, two, three in zip(alone, together, reverse, strict=True):
-        assert_same_trace(one.trace, two.trace)
-        assert_same_trace(one.trace, three.trace)
+        assert_same_trace(one.trace, two.trace, ROUNDING.get(engine.name, 0))
+        assert_same_trace(one.trace, three.trace, ROUNDING.get(engine.name, 0))
 
 
 @every_engine
@@ -399,8 +409,8 @@ def test_a_diverging_run_keeps_its_finite_records_and_leaves_its_neighbours_alon
     assert diverged.trace.status is Status.DIVERGED
     assert diverged.trace.steps.tolist() == [0]
     assert all(np.isfinite(curve).all() and len(curve) == 1 for curve in diverged.trace.values.values())
-    assert_same_trace(before.trace, train(engine, PARITY)[0].trace)
-    assert_same_trace(after.trace, train(engine, PARITY.at(0))[0].trace)
+    assert_same_trace(before.trace, train(engine, PARITY)[0].trace, ROUNDING.get(engine.name, 0))
+    assert_same_trace(after.trace, train(engine, PARITY.at(0))[0].trace, ROUNDING.get(engine.name, 0))
 
 
 @every_engine

@@ -1,3 +1,4 @@
+from concurrent.futures import Future
 from dataclasses import dataclass
 
 import numpy as np
@@ -15,11 +16,12 @@ class Counting(Serial):
 
     def __init__(self, stop_after=None):
         super().__init__()
-        self.trained, self.stop_after = [], stop_after
+        self.trained, self.num_calls, self.stop_after = [], 0, stop_after
 
     def submit(self, group, device):
         if self.stop_after is not None and len(self.trained) >= self.stop_after:
             raise KeyboardInterrupt
+        self.num_calls += 1
         self.trained += [(job.run.cell, job.run.seed) for job in group]
         return super().submit(group, device)
 
@@ -114,10 +116,10 @@ def test_a_run_starts_at_a_metric_and_one_whose_source_never_gets_there_is_recor
 
 
 def test_an_interrupted_call_keeps_what_is_finished_and_the_next_goes_on(store):
-    runs = [parity_run().at(s) for s in range(6)]
+    runs = [parity_run(model=hs.MLP(width=width)) for width in range(2, 8)]
     with pytest.raises(KeyboardInterrupt):
         execute(runs, store, Counting(stop_after=4))
-    finished = len(store.seeds(parity_run().cell))
+    finished = sum(len(store.seeds(run.cell)) for run in runs)
     assert finished == 4
     pool = Counting()
     execute(runs, store, pool)
@@ -164,3 +166,27 @@ def test_a_broken_task_raises_its_own_error_and_keeps_what_is_stored(store):
     with pytest.raises(RuntimeError, match="the disk of this task is empty"):
         execute([parity_run(task=BrokenTask(6, 2))], store, Serial())
     assert store.seeds(parity_run().cell) == {0}
+
+
+def test_runs_that_can_share_a_call_are_trained_together_and_stored_as_one_chunk_a_cell(store):
+    pool = Counting()
+    runs = [parity_run(optimizer=hs.SGD(lr)).at(seed) for lr in (0.1, 0.2) for seed in range(5)]
+    execute(runs, store, pool)
+    assert pool.num_calls == 1
+    (num_chunks,) = store._db.execute("SELECT COUNT(*) FROM chunks").fetchone()
+    assert num_chunks == 2
+
+
+def test_what_was_finished_before_an_interruption_of_its_group_is_stored(store):
+    class Half(Serial):
+        """Stops a group after three of its runs."""
+
+        def submit(self, group, device):
+            finished = super().submit(group[:3], device).result()
+            future = Future()
+            future.set_exception(Interrupted(finished))
+            return future
+
+    with pytest.raises(Interrupted):
+        execute([parity_run().at(seed) for seed in range(6)], store, Half())
+    assert len(store.seeds(parity_run().cell)) == 3

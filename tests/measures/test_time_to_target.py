@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headstart.measures import success_probability, time_to_target
+from headstart.measures import monotone, success_probability, time_to_target
 
 STEPS = [0, 10, 20, 40]
 
@@ -66,3 +66,20 @@ def test_the_success_probability_is_the_share_of_runs_that_ever_reach_the_target
     assert success_probability(curves, 0.8, higher_is_better=True) == 0.5
     assert success_probability(curves, 0.5, higher_is_better=False) == 1.0
     assert success_probability(curves, 0.49, higher_is_better=False) == 0.0
+
+
+def test_a_monotone_fit_never_gets_worse_and_leaves_a_monotone_curve_alone():
+    rng = np.random.Generator(np.random.Philox(key=1))
+    curve = np.linspace(0.5, 1, 50) + 0.1 * rng.standard_normal(50)
+    fit = monotone(curve, True)
+    assert (np.diff(fit) >= 0).all()
+    assert fit.mean() == pytest.approx(curve.mean())
+    assert np.allclose(monotone(fit, True), fit)
+    assert np.allclose(monotone(-fit, False), -fit)
+
+
+def test_a_lucky_flicker_does_not_count_as_reaching_the_target():
+    curve = np.full(20, 0.8)
+    curve[7] = 0.97
+    assert time_to_target(np.arange(20), curve, 0.95, True) < 10
+    assert time_to_target(np.arange(20), monotone(curve, True), 0.95, True) == float("inf")

@@ -2,6 +2,18 @@
 
 from headstart.engines.choose import Choice, choose, engines
 from headstart.engines.engine import Engine, Interrupted, Job, Outcome, Watch
-from headstart.engines.lower import Lowered, lower
+from headstart.engines.lower import Lowered, lower, samples_processed
 
-__all__ = ["Choice", "Engine", "Interrupted", "Job", "Lowered", "Outcome", "Watch", "choose", "engines", "lower"]
+__all__ = [
+    "Choice",
+    "Engine",
+    "Interrupted",
+    "Job",
+    "Lowered",
+    "Outcome",
+    "Watch",
+    "choose",
+    "engines",
+    "lower",
+    "samples_processed",
+]

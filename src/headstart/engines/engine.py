@@ -61,6 +61,10 @@ class Engine(Protocol):
         """Runs with equal keys gain from being trained in one call."""
         ...
 
+    def least_members(self, run: Run) -> int:
+        """How many runs with its key a call should have, where there are so many, however long they take."""
+        ...
+
     def seconds(self, run: Run) -> float:
         """A rough estimate of the seconds one run takes on one core of an ordinary machine."""
         ...

@@ -15,7 +15,7 @@ from headstart.core.streams import Stream
 from headstart.core.trace import Status, Trace
 from headstart.core.units import FullBatch, flops_per_sample
 from headstart.engines.engine import Interrupted, Job, Outcome, Watch
-from headstart.engines.lower import Lowered, lower
+from headstart.engines.lower import Lowered, lower, samples_processed
 from headstart.models import Weights
 from headstart.plans import Course, Place, Pool
 from headstart.run import At, Reaches, Run, Step, reached
@@ -43,10 +43,14 @@ class Loop:
         """Every run is alone: nothing is shared."""
         return run.cell, run.seed
 
+    def least_members(self, run: Run) -> int:
+        """One."""
+        return 1
+
     def seconds(self, run: Run) -> float:
         """From a step of about 0.3 ms and 30 ps a training FLOP; evaluation counts as a third."""
         flops = flops_per_sample(run.model.parameters(run.task.dim))
-        samples = sum(n for _, n in _leg_costs(run, lower(run).course))
+        samples = samples_processed(run)
         evaluation = len(run.budget.recorded_steps()) * run.task.num_test * flops / 3
         return run.budget.steps * 3e-4 + 3e-11 * (samples * flops + evaluation)
 
@@ -76,15 +80,6 @@ def check_device(device: str) -> None:
     if not available.get(device, False):
         here = ", ".join(name for name, there in available.items() if there)
         raise HeadstartError(f"--device {device}: not available on this machine; there is {here}")
-
-
-def _leg_costs(run: Run, course: Course) -> Iterator[tuple[int, int]]:
-    """(steps, samples) of each leg within the budget."""
-    left = run.budget.steps
-    for leg in course.legs:
-        steps = left if leg.steps is None or leg is course.legs[-1] else min(left, leg.steps)
-        yield steps, steps * (course.batch or leg.pool.size or run.task.population_size or 0)
-        left -= steps
 
 
 class _Feed:

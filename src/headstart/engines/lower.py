@@ -37,3 +37,13 @@ def lower(run: Run) -> Lowered:
         init_scales=tuple(prod((m.init_scale(p) for m in run.methods), start=1.0) for p in parameters),
         rates=tuple(prod((m.rate_scale(p) for m in run.methods), start=run.optimizer.rate(p.role)) for p in parameters),
     )
+
+
+def samples_processed(run: Run) -> int:
+    """The samples in all gradients of a run that goes to the end of its budget: its compute."""
+    course, left, total = run.plan.course(run.batch, run.budget.steps), run.budget.steps, 0
+    for leg in course.legs:
+        steps = left if leg.steps is None or leg is course.legs[-1] else min(left, leg.steps)
+        total += steps * (course.batch or leg.pool.size or run.task.population_size or 0)
+        left -= steps
+    return total

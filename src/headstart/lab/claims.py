@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headstart.core.errors import HeadstartError
-from headstart.measures import Estimate, bootstrap, time_to_target
+from headstart.measures import Estimate, bootstrap, bootstrap_bounds, monotone, time_to_target
 
 if TYPE_CHECKING:
     from headstart.lab.study import Results
@@ -106,7 +106,7 @@ def _check_paired(results: "Results", arms: tuple[str, str]) -> None:
 
 @dataclass(frozen=True)
 class TimeRatio:
-    """Time to `target` of arm `small` over that of arm `large`, on the seed-mean curves of the test metric.
+    """Time to `target` of arm `small` over that of arm `large`, on the monotone fits of the seed-mean test curves.
 
     `axis` is "steps", "samples" or "flops". An arm that misses the target within its budget is censored: its time is
     anywhere from its budget to infinity, and the interval reaches as far as that allows. The bootstrap pairs arms by
@@ -135,19 +135,13 @@ class TimeRatio:
         axes = [np.asarray(getattr(results.traces[arm].grid(), self.axis), dtype=np.float64) for arm in self.arms]
 
         def bounds(rows: NDArray[np.int64]) -> tuple[float, float]:
+            means = [monotone(c[rows].mean(axis=0), better) for c in curves]
             # Within the first interval between records a time is not resolved, so it counts as that interval.
-            times = [
-                max(time_to_target(t, c[rows].mean(axis=0), self.target, better), t[1])
-                for t, c in zip(axes, curves, strict=True)
-            ]
+            times = [max(time_to_target(t, m, self.target, better), t[1]) for t, m in zip(axes, means, strict=True)]
             least = [t if np.isfinite(t) else a[-1] for t, a in zip(times, axes, strict=True)]
             return (least[0] / times[1] if np.isfinite(times[1]) else 0.0), times[0] / least[1]
 
-        low = bootstrap(lambda rows: bounds(rows)[0], len(curves[0]))
-        high = bootstrap(lambda rows: bounds(rows)[1], len(curves[0]))
-        # With one arm censored the other end of what is possible is reported; with both there is nothing to report.
-        value = high.value if np.isfinite(high.value) else low.value or float("nan")
-        return Estimate(value, low.low, high.high)
+        return bootstrap_bounds(bounds, len(curves[0]))
 
 
 @dataclass(frozen=True)

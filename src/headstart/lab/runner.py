@@ -40,8 +40,9 @@ class _Work:
     def take(self, slots: int) -> list[Run]:
         """The next runs to train in one call: a share for every slot, but not more than some seconds of work."""
         key, runs = next(iter(self.ready.items()))
-        seconds = choose(runs[0], self.device).engine.seconds(runs[0])
-        share = min(-(-len(runs) // slots), max(1, int(_GROUP_SECONDS / seconds)))
+        engine = choose(runs[0], self.device).engine
+        most = max(engine.least_members(runs[0]), int(_GROUP_SECONDS / engine.seconds(runs[0])))
+        share = min(-(-len(runs) // slots), most)
         group = [runs.popleft() for _ in range(share)]
         if not runs:
             del self.ready[key]
@@ -148,9 +149,9 @@ def execute(
                 group = [job for job in jobs.values() if job is not None]
                 if group:
                     under_way.add(pool.submit(group, device))
-            done, under_way = wait(under_way, timeout=0.2, return_when=FIRST_COMPLETED)
-            for future in done:
+            for future in wait(under_way, timeout=0.2, return_when=FIRST_COMPLETED).done:
                 finished += _save(future.result(), work, store)
+                under_way.discard(future)
             progress.update(pool.done() - base, f"{finished}/{num} runs")
     except BrokenProcessPool:
         raise HeadstartError(

@@ -27,13 +27,29 @@ def bootstrap(
 
     Quantiles are order statistics, not interpolations, so that infinite values stay meaningful.
     """
+    return bootstrap_bounds(lambda rows: (statistic(rows),) * 2, num_seeds, level, resamples)
+
+
+def bootstrap_bounds(
+    bounds: Callable[[NDArray[np.int64]], tuple[float, float]],
+    num_seeds: int,
+    level: float = 0.95,
+    resamples: int = 2000,
+) -> Estimate:
+    """The same for a statistic of which only a lower and an upper bound are known, as for censored times.
+
+    The interval goes from the lower quantile of the lower bounds to the upper quantile of the upper ones. The value is
+    the upper bound where it is finite, else the lower where it is above 0, else not a number.
+    """
     if num_seeds < 2:
         raise HeadstartError(f"an interval needs at least 2 seeds, there is {num_seeds}; run with --seeds 2 or more")
     rng = np.random.Generator(np.random.Philox(key=_KEY))
-    values = np.array([statistic(rows) for rows in rng.integers(num_seeds, size=(resamples, num_seeds))])
+    values = np.array([bounds(rows) for rows in rng.integers(num_seeds, size=(resamples, num_seeds))])
     tail = (1 - level) / 2
-    low, high = np.quantile(values, [tail, 1 - tail], method="inverted_cdf")
-    return Estimate(statistic(np.arange(num_seeds)), float(low), float(high))
+    low = np.quantile(values[:, 0], tail, method="inverted_cdf")
+    high = np.quantile(values[:, 1], 1 - tail, method="inverted_cdf")
+    least, most = bounds(np.arange(num_seeds))
+    return Estimate(most if np.isfinite(most) else least or float("nan"), float(low), float(high))
 
 
 def mean_band(curves: NDArray[np.float64], resamples: int = 400) -> tuple[NDArray[np.float64], NDArray[np.float64]]:

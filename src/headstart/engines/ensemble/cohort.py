@@ -1,25 +1,28 @@
 """Members that go in lockstep: one stack of weights, from where they stand to the end of their budget."""
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch.func import vmap
 
 from headstart.core.metric import Metric
+from headstart.engines.engine import Interrupted, Watch
 from headstart.engines.ensemble import updates
-from headstart.engines.ensemble.feed import Feed, Pair
+from headstart.engines.ensemble.feed import Feed
 from headstart.engines.ensemble.member import Member, value_names
 from headstart.engines.ensemble.network import Stack, network
-from headstart.engines.engine import Interrupted, Watch
 from headstart.models import Weights
 from headstart.run import Step
+from headstart.tasks import Task
 
 # Members that diverged leave the stack once the living are no more than this share of it: a new size costs a trace.
 _LIVING = 0.75
+# Every member has a checkpoint file, synced to disk, so larger cohorts write theirs more seldom.
+_FILES_AT_A_TIME = 32
 
 
 @dataclass(frozen=True)
@@ -31,47 +34,45 @@ class Limits:
 
 
 class Cohort:
-    """Members of one group at one step. Row i of every stack belongs to `living[i]`, which may just have diverged."""
+    """Members of one group at one step. Row i of every stack belongs to `rows[i]`, which may have diverged."""
 
     def __init__(self, members: Sequence[Member], device: str, limits: Limits, checkpoint_seconds: float) -> None:
+        self.clock = time.monotonic()
         self.members, self.device, self.limits = list(members), device, limits
-        self.checkpoint_seconds = checkpoint_seconds
+        self.checkpoint_seconds = checkpoint_seconds * max(1.0, len(members) / _FILES_AT_A_TIME)
         first = members[0]
         self.run, self.course = first.run, first.lowered.course
         self.step, self.place, self.samples = first.step, first.place, list(first.samples)
         self.taken = self.samples[-1] if self.samples else 0
-        self.network = network(self.run.model, self.run.task.dim, self.run.loss, device)
+        self.network = network(self.run, device)
         self.names, self.recorded = value_names(self.run), self.run.budget.recorded_steps()
-        self.living = self.members
+        self.rows = self.members
         self.curves = np.empty((len(self.recorded), len(members), len(self.names)))
         self.column = {member.index: i for i, member in enumerate(members)}
         self.saved: set[int] = set()
         for i, member in enumerate(members):
-            if self.samples:
-                assert member.values is not None
+            if member.values is not None:
                 self.curves[: len(self.samples), i] = member.values
         self.weights = self._stacked([member.current_weights() for member in members])
-        moments = [member.moments for member in members]
-        self.update = self._build_update(moments)
-        self._feed()
+        moments = [member.moments for member in members if member.moments]
+        self._set_up([self._stacked(each) for each in zip(*moments, strict=True)])
+        for member in members:
+            member.weights = member.moments = None
 
     def finish(self, watch: Watch | None) -> None:
         """Train every member to the end of the budget or to divergence, and leave in it what it recorded."""
-        clock = saved = time.monotonic()
+        saved = time.monotonic()
         keep_steps = {at.step for m in self.members for at in m.job.keep if isinstance(at, Step)}
         while True:
             self.place = self.course.observe(self.place, self.step)
             if len(self.samples) < len(self.recorded) and self.step == self.recorded[len(self.samples)]:
-                self._record()
-                now = time.monotonic()
-                for member in self.living:
-                    member.seconds += (now - clock) / len(self.living)
-                clock = now
-                living = [member for member in self.living if not member.diverged]
+                living = self._record()
                 if not living:
                     break
-                stop = any([watch(member.index, self.step) for member in living]) if watch else False
-                if (stop or now - saved > self.checkpoint_seconds) and self.step < self.run.budget.steps:
+                answers = [watch(member.index, self.step) for member in living] if watch else []
+                stop = any(answers)
+                due = time.monotonic() - saved > self.checkpoint_seconds
+                if (due or stop) and self.step < self.run.budget.steps:
                     self._save()
                     saved = time.monotonic()
                     if stop:
@@ -93,26 +94,28 @@ class Cohort:
         total: Stack | None = None
         for x, y in self.feed.batch(self.place, self.step):
             part = self.network.gradients(self.weights, x, y, count)
-            if total is None:
-                total = part
-            else:
-                for name, gradient in part.items():
-                    total[name].add_(gradient)
+            # Not in place: the gradients of two parameters may be one tensor.
+            total = {name: total[name] + gradient for name, gradient in part.items()} if total else part
         assert total is not None
         self.step += 1
         self.taken += size
         self.update(self.weights, total, self.step)
 
-    def _record(self) -> None:
-        """A record of every living member; one that is not finite has diverged and keeps what it had."""
+    def _record(self) -> list[Member]:
+        """Record every living member, and return them; one that is not finite has diverged and keeps what it had."""
         values, at = self._evaluate(), len(self.samples)
-        finite = np.isfinite(values).all(axis=1)
+        self.curves[at, [self.column[member.index] for member in self.rows]] = values
+        living = [member for member in self.rows if not member.diverged]
+        now = time.monotonic()
+        for member in living:
+            member.seconds += (now - self.clock) / len(living)
+        self.clock = now
+        for member, row in zip(self.rows, values, strict=True):
+            if not member.diverged and not np.isfinite(row).all():
+                member.samples, member.diverged = list(self.samples), True
         self.samples.append(self.taken)
-        for member, row, good in zip(self.living, values, finite, strict=True):
-            if not member.diverged and not good:
-                member.samples, member.diverged = self.samples[:at], True
-            self.curves[at, self.column[member.index]] = row
         self._keep(values)
+        return [member for member in living if not member.diverged]
 
     @torch.no_grad()
     def _evaluate(self) -> NDArray[np.float64]:
@@ -124,7 +127,7 @@ class Cohort:
             for x, y in parts:
                 scores = self._scores(self.network.predictions(self.weights, x), y)
                 sums = [a + b for a, b in zip(sums, scores, strict=True)] if sums else scores
-                num += y[0].numel()
+                num += y.shape[1]
             columns += [total / num for total in sums]
         squares: dict[str, torch.Tensor] = {}
         for parameter in self.members[0].lowered.parameters:
@@ -134,19 +137,17 @@ class Cohort:
         return torch.stack(columns, dim=1).cpu().numpy()
 
     def _scores(self, prediction: torch.Tensor, y: torch.Tensor) -> list[torch.Tensor]:
-        """Sums over samples of every metric and of the loss, float64[members] each."""
+        """Sums over samples of every metric and of the loss, float64[members] each. Both take samples in any number."""
         sums = []
         for number in range(len(self.run.task.metrics)):
-            out = prediction.new_empty(len(prediction), dtype=torch.float64)
+            sums.append(prediction.new_empty(len(prediction), dtype=torch.float64))
             for rows, metrics in self.metrics:
-                score = vmap(metrics[number].score)(prediction[rows], y[rows])
-                out[rows] = score.double().flatten(1).sum(dim=1)
-            sums.append(out)
-        return [*sums, vmap(self.run.loss)(prediction, y).double().flatten(1).sum(dim=1)]
+                sums[-1][rows] = _sums(metrics[number].score, prediction[rows], y[rows])
+        return [*sums, _sums(self.run.loss, prediction, y)]
 
     def _keep(self, values: NDArray[np.float64] | None) -> None:
         """Copy the weights of every living member at each moment asked for that is now."""
-        for row, member in enumerate(self.living):
+        for row, member in enumerate(self.rows):
             if member.diverged or len(member.kept) == len(member.job.keep):
                 continue
             last = None if values is None else dict(zip(self.names, values[row].tolist(), strict=True))
@@ -155,35 +156,27 @@ class Cohort:
 
     def _drop_diverged(self, living: list[Member]) -> None:
         """Give up the rows of members that diverged, once there are enough of them."""
-        if len(living) > _LIVING * len(self.living):
+        if len(living) > _LIVING * len(self.rows):
             return
-        rows = [row for row, member in enumerate(self.living) if not member.diverged]
-        index = torch.tensor(rows, device=self.device)
-        self.living = living
+        index = torch.tensor([i for i, member in enumerate(self.rows) if not member.diverged], device=self.device)
+        self.rows = living
         self.weights, *moments = (
             {name: tensor.index_select(0, index) for name, tensor in stack.items()}
             for stack in (self.weights, *self.update.moments)
         )
-        self.update = updates.build([m.run for m in living], [m.lowered for m in living], self.weights, moments or None)
-        self._feed()
+        self._set_up(moments)
 
-    def _feed(self) -> None:
-        """The data of the living, and which metrics score which rows."""
-        runs = [member.run for member in self.living]
+    def _set_up(self, moments: Sequence[Stack]) -> None:
+        """The update and the data of all rows, and which metrics score which."""
+        runs = [member.run for member in self.rows]
+        self.update = updates.build(runs, [member.lowered for member in self.rows], self.weights, moments)
         self.feed = Feed(runs, self.course, self.device, self.limits.rows, self.limits.block_bytes)
-        rows: dict[object, list[int]] = {}
+        by_task: dict[Task, list[int]] = {}
         for row, run in enumerate(runs):
-            rows.setdefault(run.task, []).append(row)
+            by_task.setdefault(run.task, []).append(row)
         self.metrics: list[tuple[slice | list[int], tuple[Metric, ...]]] = [
-            (slice(None) if len(rows) == 1 else its, runs[its[0]].task.metrics) for its in rows.values()
+            (slice(None) if len(by_task) == 1 else rows, task.metrics) for task, rows in by_task.items()
         ]
-
-    def _build_update(self, moments: list[tuple[Weights, ...] | None]) -> updates.Update:
-        given = [moment for moment in moments if moment]
-        stacked = [self._stacked(list(each)) for each in zip(*given, strict=True)] if given else None
-        return updates.build(
-            [m.run for m in self.members], [m.lowered for m in self.members], self.weights, stacked
-        )
 
     def _stacked(self, weights: Sequence[Weights]) -> Stack:
         return {
@@ -201,7 +194,7 @@ class Cohort:
     def _save(self) -> None:
         """Write the checkpoint of every member; that of one that diverged says so, and is written once."""
         stacks = [{name: tensor.cpu() for name, tensor in s.items()} for s in (self.weights, *self.update.moments)]
-        rows = {member.index: row for row, member in enumerate(self.living)}
+        row = {member.index: i for i, member in enumerate(self.rows)}
         for member in self.members:
             if member.job.checkpoint is None or member.index in self.saved:
                 continue
@@ -209,15 +202,18 @@ class Cohort:
             if member.diverged:
                 self.saved.add(member.index)
             else:
-                member.weights, *moments = (_row(stack, rows[member.index]) for stack in stacks)
+                member.weights, *moments = (_row(stack, row[member.index]) for stack in stacks)
                 member.moments = tuple(moments)
             member.save()
             member.weights = member.moments = None
 
 
+def _sums(score: Callable[[Any, Any], Any], prediction: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+    """Sums over each member's samples of a score, which is a mean where a sample has several, float64[members]."""
+    scores: torch.Tensor = score(prediction.flatten(0, 1), y.flatten(0, 1))
+    return scores.view(len(prediction), -1).double().mean(dim=1) * y.shape[1]
+
+
 def _row(stack: Stack, row: int) -> Weights:
     """A copy of one member's tensors."""
     return {name: tensor[row].detach().cpu().numpy().copy() for name, tensor in stack.items()}
-
-
-__all__ = ["Cohort", "Limits", "Pair"]

@@ -12,8 +12,8 @@ from headstart.engines.engine import Job, Outcome, Watch
 from headstart.engines.ensemble.cohort import Cohort, Limits
 from headstart.engines.ensemble.member import Member
 from headstart.engines.ensemble.network import bytes_per_sample, lacking
-from headstart.engines.loop import _leg_costs, check_device
-from headstart.engines.lower import lower
+from headstart.engines.loop import check_device
+from headstart.engines.lower import lower, samples_processed
 from headstart.optimizers import SGD, AdamW
 from headstart.run import Run
 
@@ -21,8 +21,9 @@ from headstart.run import Run
 _CACHE_BYTES = 4 * 2**20
 # Fresh samples are drawn ahead for as many steps as fit.
 _BLOCK_BYTES = 64 * 2**20
-# A member's pass over a large batch is split, so that members and samples share the cache.
-_LONGEST_PASS = 2**10
+# A member's pass over a large batch is split, so that members and samples share the cache; a pass of a model too
+# large for it is still this long, if memory allows.
+_LONGEST_PASS, _SHORTEST_PASS = 2**10, 2**6
 _MOST_MEMBERS = 512
 
 
@@ -30,6 +31,7 @@ _MOST_MEMBERS = 512
 class Ensemble:
     """Any torch model that torch.func can stack, its members in lockstep, in `memory_budget` bytes on one thread.
 
+    A group of up to 32 members writes its checkpoints every `checkpoint_seconds`, a larger one as much more seldom.
     Outcomes come in the order of the jobs. Results depend on which runs share a call only within float32 rounding.
     """
 
@@ -48,28 +50,33 @@ class Ensemble:
             hash((run.model, run.task, run.loss))
         except TypeError as error:
             return f"it groups runs by parts that can be hashed: {error}"
-        return lacking(run.model, run.task, run.loss)
+        return lacking(run)
 
     def group_key(self, run: Run) -> Hashable:
         """Seeds, rates, scales, starts and the details of the task may differ; shapes and courses may not."""
         task = (type(run.task), run.task.dim, run.task.population_size)
         return run.model, task, run.loss, type(run.optimizer), lower(run).course, run.budget
 
+    def least_members(self, run: Run) -> int:
+        """A full stack: `seconds` is of a run that shares one."""
+        return self.stack_size(run)
+
     def seconds(self, run: Run) -> float:
         """From 30 ps a training FLOP and a share of a stack's step; evaluation counts as a third."""
         flops = flops_per_sample(run.model.parameters(run.task.dim))
-        samples = sum(num for _, num in _leg_costs(run, lower(run).course))
+        samples = samples_processed(run)
         evaluation = len(run.budget.recorded_steps()) * run.task.num_test * flops / 3
         return run.budget.steps * 5e-6 + 3e-11 * (samples * flops + evaluation)
 
     def memory(self, run: Run) -> float:
         """Weights with gradients and optimizer state, the test set, the largest pool, and one pass over a batch."""
-        sample, held = bytes_per_sample(run.model, run.task, run.loss)
+        sample, held = bytes_per_sample(run)
         course, batch = lower(run).course, _largest_batch(run)
         weights = sum(4 * prod(p.shape) for p in run.model.parameters(run.task.dim))
         pooled = batch if course.batch is None else max(leg.pool.size or 0 for leg in course.legs)
-        records = len(run.budget.recorded_steps()) * 8 * 16
-        return 8.0 * weights + sample * (run.task.num_test + pooled + 2 * min(batch, _LONGEST_PASS)) + records + held
+        rows, passed = run.task.num_test + pooled, min(batch, _LONGEST_PASS)
+        curves = 128 * len(run.budget.recorded_steps())
+        return 8.0 * weights + sample * (rows + 2 * batch) + 3 * held * passed + curves
 
     def train(self, jobs: Sequence[Job], device: str = "cpu", watch: Watch | None = None) -> Iterator[Outcome]:
         """Train the jobs, those of one group together."""
@@ -94,15 +101,16 @@ class Ensemble:
         cohorts: dict[Hashable, list[Member]] = {}
         for member in members:
             cohorts.setdefault((member.diverged, *member.cohort), []).append(member)
-        most = self._most_members(members[0].run)
+        most = self.stack_size(members[0].run)
         for together in cohorts.values():
             size = -(-len(together) // -(-len(together) // most))
             for first in range(0, len(together), size):
                 yield together[first : first + size]
 
-    def _most_members(self, run: Run) -> int:
-        _, held = bytes_per_sample(run.model, run.task, run.loss)
-        in_memory = 0.75 * self.memory_budget // self.memory(run)
+    def stack_size(self, run: Run) -> int:
+        """How many members like this run go together at most: fewer in a call are slower each, more go in turn."""
+        _, held = bytes_per_sample(run)
+        in_memory = self.memory_budget * 2 / 3 // self.memory(run)
         in_cache = self._cache_bytes // (held * min(_largest_batch(run), _LONGEST_PASS))
         return int(max(1, min(in_memory, in_cache, _MOST_MEMBERS)))
 
@@ -113,9 +121,10 @@ class Ensemble:
 
     def _cohort(self, members: Sequence[Member], device: str) -> Cohort:
         run = members[0].run
-        _, held = bytes_per_sample(run.model, run.task, run.loss)
-        rows = int(max(1, self._cache_bytes // (held * len(members))))
-        limits = Limits(rows, min(_BLOCK_BYTES, self.memory_budget / 16))
+        _, held = bytes_per_sample(run)
+        held *= len(members)
+        rows = max(1, self._cache_bytes // held, min(_SHORTEST_PASS, self.memory_budget / 8 // held))
+        limits = Limits(int(rows), min(_BLOCK_BYTES, self.memory_budget / 16))
         return Cohort(members, device, limits, self.checkpoint_seconds)
 
 

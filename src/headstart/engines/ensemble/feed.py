@@ -58,7 +58,7 @@ class Feed:
         if self.course.pool(place).size is None:
             yield from self.parts((self.fresh[0][offset], self.fresh[1][offset]))
             return
-        for picked in self.picked[offset].split(self._part(self.course.batch), dim=1):
+        for picked in torch.split(self.picked[offset], self._part(self.course.batch), dim=1):
             x, y = (
                 a.flatten(0, 1).index_select(0, picked.reshape(-1)).view(*picked.shape, *a.shape[2:]) for a in self.held
             )
@@ -67,7 +67,7 @@ class Feed:
     def parts(self, data: Pair) -> Iterator[Pair]:
         """Data of the sources [sources, n, ...] as equal parts [members, n', ...] with n' at most `rows`."""
         part = self._part(data[1].shape[1])
-        for x, y in zip(data[0].split(part, dim=1), data[1].split(part, dim=1), strict=True):
+        for x, y in zip(torch.split(data[0], part, dim=1), torch.split(data[1], part, dim=1), strict=True):
             yield (x.index_select(0, self.of), y.index_select(0, self.of)) if self.shared else (x, y)
 
     def _part(self, num: int) -> int:

@@ -11,7 +11,7 @@ from torch.fx.experimental.proxy_tensor import make_fx
 
 from headstart.losses import Loss
 from headstart.models import Model
-from headstart.tasks import Task
+from headstart.run import Run
 
 # Tensors by parameter name, each with the members in front: float32[members, *shape].
 Stack = dict[str, torch.Tensor]
@@ -41,11 +41,13 @@ class Network:
 
     def predictions(self, weights: Stack, x: torch.Tensor) -> torch.Tensor:
         """Predictions [members, n] for inputs [members, n, dim]."""
-        return self._call("predict", weights, x)
+        predictions: torch.Tensor = self._call("predict", weights, x)
+        return predictions
 
     def gradients(self, weights: Stack, x: torch.Tensor, y: torch.Tensor, count: torch.Tensor) -> Stack:
         """Gradients of each member's summed loss over its samples, divided by `count`."""
-        return self._call("gradients", weights, x, y, count)
+        gradients: Stack = self._call("gradients", weights, x, y, count)
+        return gradients
 
     def _call(self, name: str, weights: Stack, *tensors: torch.Tensor) -> Any:
         key = (name, *((t.shape, t.dtype) for t in tensors))
@@ -57,21 +59,40 @@ class Network:
         return self._traced[key](weights, *tensors)
 
 
+def network(run: Run, device: str) -> Network:
+    """The network of a run, kept with its traces for the next group of members."""
+    model, task, loss = _parts(run)
+    return _network(model, task.dim, loss, device)
+
+
+def lacking(run: Run) -> str | None:
+    """None, or why two members of this architecture cannot be stacked: tried on two samples."""
+    return _lacking(*_parts(run))
+
+
+def bytes_per_sample(run: Run) -> tuple[int, int]:
+    """(bytes of a sample, bytes of what one member's backward pass holds for it), from a forward pass."""
+    return _bytes_per_sample(*_parts(run))
+
+
+def _parts(run: Run) -> tuple[Any, Any, Any]:
+    """What the cached functions hash, though the protocols of a model, a task and a loss do not promise a hash."""
+    return run.model, run.task, run.loss
+
+
 @lru_cache(maxsize=16)
-def network(model: Model, dim: int, loss: Loss, device: str) -> Network:
-    """The network of these parts, kept with its traces for the next group of members."""
+def _network(model: Any, dim: int, loss: Any, device: str) -> Network:
     return Network(model, dim, loss, device)
 
 
 @lru_cache(maxsize=256)
-def lacking(model: Model, task: Task, loss: Loss) -> str | None:
-    """None, or why two members of this architecture cannot be stacked: tried on two samples."""
+def _lacking(model: Any, task: Any, loss: Any) -> str | None:
     data = task.sample(0, np.arange(2, dtype=np.int64))
     stacked = {p.name: torch.zeros(2, *p.shape) for p in model.parameters(task.dim)}
     x, y = (torch.from_numpy(np.stack((a, a))) for a in (data.x, data.y))
     try:
         with torch.no_grad():
-            network(model, task.dim, loss, "cpu").gradients(stacked, x, y, torch.tensor(2.0))
+            _network(model, task.dim, loss, "cpu").gradients(stacked, x, y, torch.tensor(2.0))
     except Exception as error:  # whatever a foreign module raises under vmap is the reason
         first = str(error).strip().partition("\n")[0]
         return f"torch.func cannot stack {type(model).__name__}: {first or type(error).__name__}"
@@ -79,23 +100,22 @@ def lacking(model: Model, task: Task, loss: Loss) -> str | None:
 
 
 @lru_cache(maxsize=256)
-def bytes_per_sample(model: Model, task: Task, loss: Loss) -> tuple[int, int]:
-    """(bytes of a sample, bytes of what one member's backward pass holds for it), from a forward pass."""
+def _bytes_per_sample(model: Any, task: Any, loss: Any) -> tuple[int, int]:
     data = task.sample(0, np.arange(3, dtype=np.int64))
     weights = {p.name: torch.zeros(p.shape, requires_grad=True) for p in model.parameters(task.dim)}
     module = model.module(task.dim)
-    held: dict[int, int] = {}
 
-    def note(tensor: torch.Tensor) -> torch.Tensor:
-        held[tensor.untyped_storage().data_ptr()] = tensor.untyped_storage().nbytes()
-        return tensor
+    def held(num: int) -> int:
+        storages: dict[int, int] = {}
 
-    def total(num: int) -> int:
-        held.clear()
+        def note(tensor: torch.Tensor) -> torch.Tensor:
+            storages[tensor.untyped_storage().data_ptr()] = tensor.untyped_storage().nbytes()
+            return tensor
+
         x, y = torch.from_numpy(data.x[:num].copy()), torch.from_numpy(data.y[:num].copy())
         with torch.enable_grad(), torch.autograd.graph.saved_tensors_hooks(note, lambda tensor: tensor):
-            kept = loss(functional_call(module, weights, (x,)), y).sum()
-        del kept
-        return sum(held.values())
+            graph = loss(functional_call(module, weights, (x,)), y).sum()
+        del graph
+        return sum(storages.values())
 
-    return (data.x.nbytes + data.y.nbytes) // 3, max(4, (total(3) - total(1)) // 2)
+    return (data.x.nbytes + data.y.nbytes) // 3, max(4, (held(3) - held(1)) // 2)

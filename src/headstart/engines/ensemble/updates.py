@@ -53,7 +53,7 @@ class StackedAdamW:
     """
 
     def __init__(
-        self, runs: Sequence[Run], lowered: Sequence[Lowered], weights: Stack, moments: Sequence[Stack] | None
+        self, runs: Sequence[Run], lowered: Sequence[Lowered], weights: Stack, moments: Sequence[Stack]
     ) -> None:
         optimizers = [run.optimizer for run in runs]
         self.rates = np.array([member.rates for member in lowered])
@@ -65,7 +65,7 @@ class StackedAdamW:
             _shaped(values, weights) for values in (1 - self.betas[:, 0], self.betas[:, 1], 1 - self.betas[:, 1])
         )
         zeros = [{name: torch.zeros_like(weight) for name, weight in weights.items()} for _ in range(2)]
-        self.moments: tuple[Stack, ...] = tuple(zeros if moments is None else moments)
+        self.moments: tuple[Stack, ...] = tuple(moments or zeros)
         self.scratch = {name: torch.empty_like(weight) for name, weight in weights.items()}
 
     def __call__(self, weights: Stack, gradients: Stack, step: int) -> None:
@@ -84,10 +84,8 @@ class StackedAdamW:
             weight.addcmul_(scratch, minus_sizes[name])
 
 
-def build(
-    runs: Sequence[Run], lowered: Sequence[Lowered], weights: Stack, moments: Sequence[Stack] | None = None
-) -> Update:
-    """The update of these members, which share the type of their optimizer."""
+def build(runs: Sequence[Run], lowered: Sequence[Lowered], weights: Stack, moments: Sequence[Stack] = ()) -> Update:
+    """The update of these members, which share the type of their optimizer; without moments, from their beginning."""
     if isinstance(runs[0].optimizer, AdamW):
         return StackedAdamW(runs, lowered, weights, moments)
     return StackedSGD(runs, lowered, weights)

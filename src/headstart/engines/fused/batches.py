@@ -1,4 +1,4 @@
-"""What kernels are told: the shape a group of runs shares, each member's own numbers, and where its batches come from."""
+"""What kernels are told: the shape a group of runs shares, each member's own numbers, where batches come from."""
 
 from typing import Any, NamedTuple
 

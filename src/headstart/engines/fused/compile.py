@@ -8,6 +8,7 @@ before the first decorator runs, and it keeps numba out of `import headstart`.
 import hashlib
 import importlib
 import os
+import threading
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
@@ -19,11 +20,13 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 # Reassociation and contraction only: a NaN must stay one, or a diverged run would look finite.
 FAST = {"reassoc", "contract", "nsz", "arcp"}
 
+_importing = threading.Lock()
 
-def _compiled(function: Function, **options: bool) -> Function:
-    from numba import njit
 
-    return cast(Function, njit(nogil=True, cache=True, fastmath=FAST, error_model="numpy", **options)(function))
+def _compiled(function: Function, fastmath: set[str] = FAST, **options: bool) -> Function:
+    numba: Any = importlib.import_module("numba")  # its stubs lack the options that leave out wrappers
+    compiled = numba.njit(nogil=True, cache=True, fastmath=fastmath, error_model="numpy", **options)(function)
+    return cast(Function, compiled)
 
 
 def kernel(function: Function) -> Function:
@@ -36,9 +39,21 @@ def part(function: Function) -> Function:
     return _compiled(function, no_cpython_wrapper=True, no_cfunc_wrapper=True)
 
 
+def exact(function: Function) -> Function:
+    """The same where the order of additions matters: no reassociation."""
+    return _compiled(function, {"contract"}, no_cpython_wrapper=True, no_cfunc_wrapper=True)
+
+
 def inlined(function: Function) -> Function:
     """Compile a function into each of its callers: passing arrays costs more than a short body."""
     return _compiled(function, no_cpython_wrapper=True, no_cfunc_wrapper=True, forceinline=True)
+
+
+def operation(function: Callable[..., Any]) -> Any:
+    """An intrinsic: the function says its types and builds its own instructions."""
+    from numba.extending import intrinsic
+
+    return intrinsic(function)
 
 
 def source_hash() -> str:
@@ -56,12 +71,13 @@ def kernels(name: str) -> ModuleType:
     NUMBA_CACHE_DIR, if the user set it, is the parent directory instead of the user's cache directory.
     """
     import platformdirs
-    from numba.core import config
 
     parent = os.environ.get("NUMBA_CACHE_DIR") or platformdirs.user_cache_path("headstart") / "kernels"
-    before = config.CACHE_DIR
-    config.CACHE_DIR = str(Path(parent) / source_hash())
-    try:
-        return importlib.import_module(f"headstart.engines.fused.{name}")
-    finally:
-        config.CACHE_DIR = before
+    with _importing:
+        config: Any = importlib.import_module("numba.core.config")
+        before = config.CACHE_DIR
+        config.CACHE_DIR = str(Path(parent) / source_hash())
+        try:
+            return importlib.import_module(f"headstart.engines.fused.{name}")
+        finally:
+            config.CACHE_DIR = before

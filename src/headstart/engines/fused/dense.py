@@ -8,11 +8,11 @@ samples vectorises over them. The width is padded to a multiple of 16 with zeros
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from headstart.engines.fused.batches import Batches, Members, Shape, draw_ids
 from headstart.engines.fused.compile import inlined, kernel, part
-from headstart.engines.fused.losses import RELU, activate, loss_slope, loss_value
+from headstart.engines.fused.layout import flat
+from headstart.engines.fused.losses import activate, loss_slope, loss_value
 from headstart.engines.fused.optim import update
 from headstart.engines.fused.random import normals, philox_block
 from headstart.engines.fused.simd import add, fma, load, mul, splat, spread, store, total
@@ -21,11 +21,13 @@ from headstart.engines.fused.simd import add, fma, load, mul, splat, spread, sto
 CHUNK = 64
 # Rows of weights this long or longer lie too many bytes apart to stay in the first-level cache, and are packed.
 _PACKED_WIDTH = 256
+# Products go this deep at a time, so that sixteen columns of the right factor fit in the first-level cache.
+_DEPTH = 256
 _f = np.float32
 _ZERO, _ONE, _TWO = _f(0), _f(1), _f(2)
 # Typed, since numba would compile a function anew for every literal it is called with.
 _FROM_ZERO, _FROM_BIAS, _ACCUMULATE = np.int64(0), np.int64(1), np.int64(2)
-_START, _NEXT, _BLOCK = np.int64(0), np.int64(1), np.int64(CHUNK)
+_START, _NEXT, _BLOCK, _PANEL = np.int64(0), np.int64(1), np.int64(CHUNK), np.int64(16)
 
 
 class Scratch(NamedTuple):
@@ -38,7 +40,7 @@ class Scratch(NamedTuple):
     delta: Any  # float32[CHUNK, stride]: dL/dZ of the current layer
     back: Any  # float32[CHUNK, stride]: of the layer below
     transposed: Any  # float32[layers, width, stride]: W^T of the hidden layers
-    panel: Any  # float32[longest, 16]: sixteen columns, packed
+    panel: Any  # float32[_DEPTH, 16]: sixteen columns, packed
     gradient: Any  # float32: in the layout of the weights
     block: Any  # float32[blocks, rows + 1, CHUNK]: samples and targets of a mini-batch
     outputs: Any  # float32[CHUNK]
@@ -57,21 +59,18 @@ def scratch(shape: Shape, size: int, batch: int, support: Any, teachers: Any, va
     stride = shape.width + (16 if shape.width % 256 == 0 else 0)
     layers, rows = max(shape.depth - 1, 1), -(-shape.dim // 4) * 4
 
-    def floats(*size: int) -> NDArray[np.float32]:
-        return np.zeros(size, dtype=np.float32).ravel()
-
     return Scratch(
         stride=stride,
         rows=rows,
-        h=floats(layers, CHUNK, stride),
-        slope=floats(layers, CHUNK, stride),
-        delta=floats(CHUNK, stride),
-        back=floats(CHUNK, stride),
-        transposed=floats(max(shape.depth - 2, 0), shape.width, stride),
-        panel=floats(max(shape.width, rows, CHUNK), 16),
-        gradient=floats(size),
-        block=floats(-(-batch // CHUNK), rows + 1, CHUNK),
-        outputs=floats(CHUNK),
+        h=flat(layers, CHUNK, stride),
+        slope=flat(layers, CHUNK, stride),
+        delta=flat(CHUNK, stride),
+        back=flat(CHUNK, stride),
+        transposed=flat(max(shape.depth - 2, 0), shape.width, stride),
+        panel=flat(_DEPTH, 16),
+        gradient=flat(size),
+        block=flat(-(-batch // CHUNK), rows + 1, CHUNK),
+        outputs=flat(CHUNK),
         projected=np.zeros(CHUNK),
         ids=np.zeros(-(-batch // CHUNK) * CHUNK, dtype=np.int64),
         lanes=np.zeros(4 * CHUNK, dtype=np.uint64),
@@ -94,37 +93,39 @@ def matmul(
     whether sums start from zero, from bias[b + j] or from out itself. rows and columns are multiples of 4 and 16.
     """
     for j in range(0, columns, 16):
-        source, base, ld = right, r + j, ldr
-        if ldr >= _PACKED_WIDTH:
-            for k in range(inner):
-                store(panel, 16 * k, load(right, base + k * ldr))
-                store(panel, 16 * k + 8, load(right, base + k * ldr + 8))
-            source, base, ld = panel, 0, 16
-        for i in range(0, rows, 4):
-            c = o + i * ldo + j
-            if mode == _ACCUMULATE:
-                c00, c01, c10, c11 = load(out, c), load(out, c + 8), load(out, c + ldo), load(out, c + ldo + 8)
-                c20, c21 = load(out, c + 2 * ldo), load(out, c + 2 * ldo + 8)
-                c30, c31 = load(out, c + 3 * ldo), load(out, c + 3 * ldo + 8)
-            else:
-                c00 = load(bias, b + j) if mode == _FROM_BIAS else splat(_ZERO)
-                c01 = load(bias, b + j + 8) if mode == _FROM_BIAS else splat(_ZERO)
-                c10, c11, c20, c21, c30, c31 = c00, c01, c00, c01, c00, c01
-            a = at + i * lr
-            for k in range(inner):
-                b0, b1 = load(source, base + k * ld), load(source, base + k * ld + 8)
-                a0, a1 = spread(left, a + k * lk), spread(left, a + lr + k * lk)
-                c00, c01, c10, c11 = fma(a0, b0, c00), fma(a0, b1, c01), fma(a1, b0, c10), fma(a1, b1, c11)
-                a2, a3 = spread(left, a + 2 * lr + k * lk), spread(left, a + 3 * lr + k * lk)
-                c20, c21, c30, c31 = fma(a2, b0, c20), fma(a2, b1, c21), fma(a3, b0, c30), fma(a3, b1, c31)
-            store(out, c, c00)
-            store(out, c + 8, c01)
-            store(out, c + ldo, c10)
-            store(out, c + ldo + 8, c11)
-            store(out, c + 2 * ldo, c20)
-            store(out, c + 2 * ldo + 8, c21)
-            store(out, c + 3 * ldo, c30)
-            store(out, c + 3 * ldo + 8, c31)
+        for first in range(0, inner, _DEPTH):
+            depth = min(_DEPTH, inner - first)
+            source, base, ld = right, r + j + first * ldr, ldr
+            if ldr >= _PACKED_WIDTH:
+                for k in range(depth):
+                    store(panel, 16 * k, load(right, base + k * ldr))
+                    store(panel, 16 * k + 8, load(right, base + k * ldr + 8))
+                source, base, ld = panel, _START, _PANEL
+            for i in range(0, rows, 4):
+                c = o + i * ldo + j
+                if mode == _ACCUMULATE or first > 0:
+                    c00, c01, c10, c11 = load(out, c), load(out, c + 8), load(out, c + ldo), load(out, c + ldo + 8)
+                    c20, c21 = load(out, c + 2 * ldo), load(out, c + 2 * ldo + 8)
+                    c30, c31 = load(out, c + 3 * ldo), load(out, c + 3 * ldo + 8)
+                else:
+                    c00 = load(bias, b + j) if mode == _FROM_BIAS else splat(_ZERO)
+                    c01 = load(bias, b + j + 8) if mode == _FROM_BIAS else splat(_ZERO)
+                    c10, c11, c20, c21, c30, c31 = c00, c01, c00, c01, c00, c01
+                a = at + i * lr + first * lk
+                for k in range(depth):
+                    b0, b1 = load(source, base + k * ld), load(source, base + k * ld + 8)
+                    a0, a1 = spread(left, a + k * lk), spread(left, a + lr + k * lk)
+                    c00, c01, c10, c11 = fma(a0, b0, c00), fma(a0, b1, c01), fma(a1, b0, c10), fma(a1, b1, c11)
+                    a2, a3 = spread(left, a + 2 * lr + k * lk), spread(left, a + 3 * lr + k * lk)
+                    c20, c21, c30, c31 = fma(a2, b0, c20), fma(a2, b1, c21), fma(a3, b0, c30), fma(a3, b1, c31)
+                store(out, c, c00)
+                store(out, c + 8, c01)
+                store(out, c + ldo, c10)
+                store(out, c + ldo + 8, c11)
+                store(out, c + 2 * ldo, c20)
+                store(out, c + 2 * ldo + 8, c21)
+                store(out, c + 3 * ldo, c30)
+                store(out, c + 3 * ldo + 8, c31)
 
 
 @part
@@ -202,18 +203,18 @@ def backward(shape: Shape, w: Any, offsets: Any, x: Any, at: Any, rows: Any, mor
             add_rows(g, offsets[p + 1], s.delta, rows, ld, width, more)
         if layer == 0:
             matmul(
-                g, _START, width, x, at, _BLOCK, _NEXT, s.delta, _START, ld, s.rows, width, rows, mode, g, _START, s.panel
-            )
+                g, _START, width, x, at, _BLOCK, _NEXT, s.delta, _START, ld, s.rows, width, rows, mode, g, _START,
+                s.panel,
+            )  # fmt: skip
         else:
             matmul(
                 g, offsets[p], width, s.h, below, _NEXT, ld, s.delta, _START, ld, width, width, rows, mode, g, _START,
                 s.panel,
-            )
+            )  # fmt: skip
             t = (layer - 1) * width * ld
             matmul(
-                s.back, _START, ld, s.delta, _START, ld, _NEXT, s.transposed, t, ld, rows, width, shape.neurons, _FROM_ZERO,
-                g, _START,
-                s.panel,
+                s.back, _START, ld, s.delta, _START, ld, _NEXT, s.transposed, t, ld, rows, width, shape.neurons,
+                _FROM_ZERO, g, _START, s.panel,
             )  # fmt: skip
             for i in range(0, rows * ld, 8):
                 store(s.delta, i, mul(load(s.back, i), load(s.slope, below + i)))

@@ -1,11 +1,11 @@
 """The fused engine: which runs it takes, and how members go from record to record in lockstep."""
 
 import time
+from bisect import bisect_right
 from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from headstart.core.errors import HeadstartError
 from headstart.core.trace import Status
@@ -18,7 +18,7 @@ from headstart.losses import MSE, Correlation, Hinge, Logistic
 from headstart.models import MLP
 from headstart.optimizers import SGD, AdamW
 from headstart.plans import Place
-from headstart.run import Run
+from headstart.run import Run, Step
 from headstart.tasks import Hermite, Parity, SingleIndex
 
 _LARGEST_DEPTH = 8
@@ -37,8 +37,19 @@ class Fused:
     in_order: bool = True
     name: str = "fused"
 
-    def supports(self, run: Run) -> str | None:
+    @property
+    def in_threads(self) -> bool:
+        """Kernels release the GIL."""
+        return True
+
+    def group_key(self, run: Run) -> Hashable:
+        """Runs with equal keys share kernel calls."""
+        return group_key(run)
+
+    def supports(self, run: Run, device: str = "cpu") -> str | None:
         """MLPs on parity and single-index tasks, with the plans, losses and optimizers of this version."""
+        if device != "cpu":
+            return f"its kernels run on the cpu, not on {device}"
         if type(run.model) is not MLP:
             return f"its kernels are for MLPs, not {type(run.model).__name__}"
         if run.model.depth > _LARGEST_DEPTH:
@@ -55,6 +66,10 @@ class Fused:
         if exact and not uses_tables(run):
             return "it splits the exact population for two-layer networks only"
         return None
+
+    def least_members(self, run: Run) -> int:
+        """One: members do not gain from each other."""
+        return 1
 
     def seconds(self, run: Run) -> float:
         """From nanoseconds a sample and neuron, measured on one core; evaluation counts forward passes only."""
@@ -148,11 +163,12 @@ class _Chunk:
     def train(self, watch: Watch | None) -> Iterator[tuple[int, Outcome]]:
         """Advance from record to record; yield members as they end."""
         saved = mark = time.monotonic()
-        recorded = self.run.budget.recorded_steps()
+        recorded = set(self.run.budget.recorded_steps())
         first = self.members[0]
         step, end = first.step, self.run.budget.steps
         place = Place(0, first.leg, first.began)
-        stops = sorted({*recorded, *(at.step for m in self.members for at in m.job.keep if hasattr(at, "step"))})
+        kept = {at.step for m in self.members for at in m.job.keep if isinstance(at, Step)}
+        stops = sorted(recorded | kept | {end})
         while True:
             place = self.course.observe(place, step)
             self.trainer.enter(place, self.active)
@@ -174,7 +190,7 @@ class _Chunk:
             if step == end or not len(self.active):
                 break
             left = self.course.steps_left(place, step)
-            until = min(s for s in (*stops, end, step + left if left is not None else end) if s > step)
+            until = min(stops[bisect_right(stops, step)], end if left is None else step + left)
             self.trainer.advance(place, self.active, step, until)
             for m in self.active:
                 self.members[m].samples += (until - step) * self.trainer.num_samples
@@ -211,6 +227,3 @@ class _Chunk:
             member = self.members[m]
             member.leg, member.began = place.leg, place.began
             member.save(self.trainer.weights[m], self.trainer.first[m], self.trainer.second[m])
-
-
-Scores = NDArray[np.float64]

@@ -17,6 +17,7 @@ from headstart.tasks import Parity
 WIDTH_MULTIPLE = 16
 # The kernels for deep networks and dense inputs take coordinates four at a time.
 ROW_MULTIPLE = 4
+CACHE_LINE = 64
 # Packed samples are 64-bit words.
 LARGEST_PACKED_DIM = 64
 
@@ -24,6 +25,19 @@ LARGEST_PACKED_DIM = 64
 def padded(size: int, multiple: int) -> int:
     """The next multiple at or above `size`."""
     return -(-size // multiple) * multiple
+
+
+def floats(*shape: int) -> NDArray[np.float32]:
+    """Zeros that begin at a cache line: vectors that straddle two lines cost twice."""
+    size = int(np.prod(shape))
+    memory = np.zeros(4 * size + CACHE_LINE, dtype=np.uint8)
+    start = -memory.ctypes.data % CACHE_LINE
+    return memory[start : start + 4 * size].view(np.float32).reshape(shape)
+
+
+def flat(*shape: int) -> NDArray[np.float32]:
+    """The same, one-dimensional."""
+    return floats(*shape).reshape(-1)
 
 
 def uses_tables(run: Run) -> bool:

@@ -10,9 +10,8 @@ from typing import Any
 
 import numpy as np
 from numba.core import types
-from numba.extending import intrinsic
 
-from headstart.engines.fused.compile import part
+from headstart.engines.fused.compile import exact, operation, part
 
 MSE, HINGE, LOGISTIC, CORRELATION = 0, 1, 2, 3
 RELU, GELU, SIGMOID, QUADRATIC, IDENTITY = 0, 1, 2, 3, 4
@@ -26,7 +25,7 @@ _ROOT_HALF, _DENSITY = _f(math.sqrt(0.5)), _f(1 / math.sqrt(2 * math.pi))
 _ONE, _ZERO, _TWO, _HALF, _FOUR = _f(1), _f(0), _f(2), _f(0.5), _f(4)
 
 
-@intrinsic
+@operation
 def float32_from_bits(typingctx, value):
     """The float32 with these bits."""
 
@@ -36,7 +35,7 @@ def float32_from_bits(typingctx, value):
     return types.float32(types.int32), build
 
 
-@part
+@exact
 def exp(x: Any) -> Any:
     """e^x for float32, x clipped to [-88, 88]; not a number stays one."""
     x = _LARGEST if x > _LARGEST else x
@@ -53,7 +52,7 @@ def exp(x: Any) -> Any:
     return p * float32_from_bits(np.int32((np.int32(n) + np.int32(127)) << np.int32(23)))
 
 
-@part
+@exact
 def erf(x: Any) -> Any:
     """The error function of a float32."""
     x = _FOUR if x > _FOUR else x
@@ -125,3 +124,23 @@ def loss_slope(kind: Any, f: Any, y: Any) -> Any:
     if kind == LOGISTIC:
         return -y / (_ONE + exp(f * y))
     return -y
+
+
+@part
+def loss_slopes(kind: Any, f: Any, y: Any, sign: Any, scale: Any) -> None:
+    """f <- scale dL/df with targets sign * y, over arrays: one loop a loss, so that each vectorises."""
+    num = len(f)
+    if kind == MSE:
+        for n in range(num):
+            f[n] = scale * _TWO * (f[n] - sign * y[n])
+    elif kind == HINGE:
+        for n in range(num):
+            target = sign * y[n]
+            f[n] = scale * (_ZERO if f[n] * target > _ONE else -target)
+    elif kind == LOGISTIC:
+        for n in range(num):
+            target = sign * y[n]
+            f[n] = -scale * target / (_ONE + exp(f[n] * target))
+    else:
+        for n in range(num):
+            f[n] = -scale * sign * y[n]

@@ -1,6 +1,5 @@
 """One job under way on the Python side: its records, kept weights and checkpoint."""
 
-import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -8,6 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from headstart.core.files import replacing
 from headstart.core.trace import Status, Trace
 from headstart.engines.engine import Job, Outcome
 from headstart.engines.fused.layout import Layout
@@ -73,7 +73,7 @@ class Member:
             status=status,
             seconds=self.seconds,
         )
-        return Outcome(run, trace, self.kept)
+        return Outcome(run, trace, {at: self.kept.get(at) for at in self.job.keep})
 
     def save(self, weights: Floats, first: Floats, second: Floats) -> None:
         """Write the whole state: temporary file, fsync, rename."""
@@ -96,22 +96,17 @@ class Member:
         for at, kept in self.kept.items():
             number = self.job.keep.index(at)
             arrays |= {f"kept.{number}.{name}": value for name, value in kept.items()}
-        path.parent.mkdir(parents=True, exist_ok=True)
-        temporary = path.with_suffix(f".{os.getpid()}.{self.index}.tmp")
-        with temporary.open("wb") as file:
+        with replacing(path) as temporary, temporary.open("wb") as file:
             np.savez(file, **arrays)
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.replace(path)
 
     def load(self) -> None:
-        """Go on from the checkpoint if there is one that fits; one that cannot be read, or is another's, is not used."""
+        """Go on from the checkpoint if there is one; one that cannot be read, or is another's, is not used."""
         path = self.job.checkpoint
         if path is None or not path.exists():
             return
         try:
-            with np.load(path, allow_pickle=False) as file:
-                arrays = {name: file[name] for name in file.files}
+            with path.open("rb") as file, np.load(file, allow_pickle=False) as stored:
+                arrays = {name: stored[name] for name in stored.files}
             fits = (
                 str(arrays["format"]) == _FORMAT
                 and arrays["identity"].tolist() == [self.job.run.cell, str(self.job.run.seed), repr(self.job.keep)]
@@ -120,7 +115,7 @@ class Member:
             )
             if not fits:
                 return
-            place, kept = arrays["place"].tolist(), {}
+            place, kept = arrays["place"].tolist(), dict[At, Weights]()
             for name, value in arrays.items():
                 if name.startswith("kept."):
                     _, number, parameter = name.split(".", 2)

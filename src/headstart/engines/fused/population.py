@@ -16,13 +16,16 @@ from numpy.typing import NDArray
 from headstart.engines.fused.batches import Members, Shape
 from headstart.engines.fused.bits import Scratch as BitScratch
 from headstart.engines.fused.bits import apply
-from headstart.engines.fused.compile import inlined, kernel, part
-from headstart.engines.fused.losses import RELU, activate, loss_slope, loss_value
-from headstart.engines.fused.simd import add, fma, larger, load, splat, store, total, where_above
+from headstart.engines.fused.compile import kernel, part
+from headstart.engines.fused.layout import flat
+from headstart.engines.fused.losses import RELU, activate, loss_slopes, loss_value
+from headstart.engines.fused.simd import add, fma, larger, load, splat, spread, store, total, where_above
 
 # A tile is ROWS values of xa by at most COLUMNS of xb.
 ROWS, COLUMNS = 4, 64
 SMALLEST_DIM = 6
+# Rows a power of two apart would share a few sets of the cache.
+PADDING = 16
 _f = np.float32
 _ZERO, _ONE = _f(0), _f(1)
 
@@ -30,10 +33,10 @@ _ZERO, _ONE = _f(0), _f(1)
 class Scratch(NamedTuple):
     """Buffers of one call. num_a = 2^(d // 2) values of xa, num_b = 2^(d - d // 2) of xb."""
 
-    v: Any  # float32[neurons, num_b]: the part of the pre-activation from xb
-    u: Any  # float32[neurons, num_a]: minus the part from xa, bias included
-    sum_v: Any  # float32[neurons, num_b]: sum of s over xa
-    sum_u: Any  # float32[neurons, num_a]: sum of s over xb
+    v: Any  # float32[neurons, num_b + PADDING]: the part of the pre-activation from xb
+    u: Any  # float32[neurons, num_a + PADDING]: minus the part from xa, bias included
+    sum_v: Any  # float32[neurons, num_b + PADDING]: sum of s over xa
+    sum_u: Any  # float32[neurons, num_a + PADDING]: sum of s over xb
     lanes: Any  # float32[neurons, ROWS, 8]: the same for one tile row, by lane
     linear_u: Any  # float32[num_a]: a . u
     linear_v: Any  # float32[num_b]: a . v
@@ -42,6 +45,7 @@ class Scratch(NamedTuple):
     sign_u: Any  # float32[num_a]: the parity of xa's share of the support
     sign_v: Any  # float32[num_b]
     f: Any  # float32[ROWS, COLUMNS]: outputs, then dL/df
+    minus: Any  # float32[COLUMNS]: the same at -x
     z: Any  # float32[neurons, ROWS, COLUMNS], other activations than ReLU only
     slope: Any  # float32[neurons, ROWS, COLUMNS]
 
@@ -58,25 +62,23 @@ def scratch(shape: Shape) -> Scratch:
     half = shape.dim // 2
     num_a, num_b, support = 2**half, 2 ** (shape.dim - half), int(shape.support)
 
-    def floats(*size: int) -> NDArray[np.float32]:
-        return np.zeros(size, dtype=np.float32).ravel()
-
     stored = shape.neurons if shape.activation != RELU else 0
     return Scratch(
-        v=floats(shape.neurons, num_b),
-        u=floats(shape.neurons, num_a),
-        sum_v=floats(shape.neurons, num_b),
-        sum_u=floats(shape.neurons, num_a),
-        lanes=floats(shape.neurons, ROWS, 8),
-        linear_u=floats(num_a),
-        linear_v=floats(num_b),
-        odd_u=floats(num_a),
-        odd_v=floats(num_b),
+        v=flat(shape.neurons, num_b + PADDING),
+        u=flat(shape.neurons, num_a + PADDING),
+        sum_v=flat(shape.neurons, num_b + PADDING),
+        sum_u=flat(shape.neurons, num_a + PADDING),
+        lanes=flat(shape.neurons, ROWS, 8),
+        linear_u=flat(num_a),
+        linear_v=flat(num_b),
+        odd_u=flat(num_a),
+        odd_v=flat(num_b),
         sign_u=_signs(half, support >> (shape.dim - half)),
         sign_v=_signs(shape.dim - half, support),
-        f=floats(ROWS, COLUMNS),
-        z=floats(stored, ROWS, COLUMNS),
-        slope=floats(stored, ROWS, COLUMNS),
+        f=flat(ROWS, COLUMNS),
+        minus=flat(COLUMNS),
+        z=flat(stored, ROWS, COLUMNS),
+        slope=flat(stored, ROWS, COLUMNS),
     )
 
 
@@ -115,15 +117,16 @@ def build(shape: Shape, w: Any, p: Scratch) -> None:
     half = shape.dim // 2
     low, width = shape.dim - half, shape.width
     num_a, num_b = 1 << half, 1 << low
+    lda, ldb = num_a + PADDING, num_b + PADDING
     a = (shape.dim + shape.bias) * width
     p.linear_u[:] = _ZERO
     p.linear_v[:] = _ZERO
     for j in range(shape.neurons):
         bias = w[shape.dim * width + j] if shape.bias else _ZERO
-        double(p.v, j * num_b, low, w, j, width, _ONE, _ZERO)
-        double(p.u, j * num_a, half, w, low * width + j, width, -_ONE, bias)
+        double(p.v, j * ldb, low, w, j, width, _ONE, _ZERO)
+        double(p.u, j * lda, half, w, low * width + j, width, -_ONE, bias)
         readout = w[a + j]
-        u, v = p.u[j * num_a : (j + 1) * num_a], p.v[j * num_b : (j + 1) * num_b]
+        u, v = p.u[j * lda : j * lda + num_a], p.v[j * ldb : j * ldb + num_b]
         for i in range(num_a):
             p.linear_u[i] -= readout * u[i]
         for i in range(num_b):
@@ -133,7 +136,7 @@ def build(shape: Shape, w: Any, p: Scratch) -> None:
 @part
 def relu_tile(shape: Shape, w: Any, c: Any, xa: Any, xb: Any, columns: Any, p: Scratch) -> None:
     """f of the tile: c + a . u + sum_j a_j max(v_j, -u_j)."""
-    num_a, num_b = len(p.linear_u), len(p.linear_v)
+    lda, ldb = len(p.linear_u) + PADDING, len(p.linear_v) + PADDING
     a = (shape.dim + shape.bias) * shape.width
     step = 16 if columns >= 16 else 8
     for col in range(0, columns, step):
@@ -142,12 +145,12 @@ def relu_tile(shape: Shape, w: Any, c: Any, xa: Any, xb: Any, columns: Any, p: S
         f01, f11, f21, f31 = f00, f10, f20, f30
         second = step - 8
         for j in range(shape.neurons):
-            v = j * num_b + xb + col
-            v0, v1, a8 = load(p.v, v), load(p.v, v + second), splat(w[a + j])
-            u0, u1 = splat(p.u[j * num_a + xa]), splat(p.u[j * num_a + xa + 1])
+            v = j * ldb + xb + col
+            v0, v1, a8 = load(p.v, v), load(p.v, v + second), spread(w, a + j)
+            u0, u1 = spread(p.u, j * lda + xa), spread(p.u, j * lda + xa + 1)
             f00, f01 = fma(a8, larger(v0, u0), f00), fma(a8, larger(v1, u0), f01)
             f10, f11 = fma(a8, larger(v0, u1), f10), fma(a8, larger(v1, u1), f11)
-            u2, u3 = splat(p.u[j * num_a + xa + 2]), splat(p.u[j * num_a + xa + 3])
+            u2, u3 = spread(p.u, j * lda + xa + 2), spread(p.u, j * lda + xa + 3)
             f20, f21 = fma(a8, larger(v0, u2), f20), fma(a8, larger(v1, u2), f21)
             f30, f31 = fma(a8, larger(v0, u3), f30), fma(a8, larger(v1, u3), f31)
         store(p.f, col, f00)
@@ -163,12 +166,12 @@ def relu_tile(shape: Shape, w: Any, c: Any, xa: Any, xb: Any, columns: Any, p: S
 @part
 def general_tile(shape: Shape, w: Any, c: Any, xa: Any, xb: Any, columns: Any, p: Scratch) -> None:
     """f of the tile for any activation; leaves s(z) in p.z and s'(z) in p.slope."""
-    num_a, num_b = len(p.linear_u), len(p.linear_v)
+    lda, ldb = len(p.linear_u) + PADDING, len(p.linear_v) + PADDING
     a = (shape.dim + shape.bias) * shape.width
     for j in range(shape.neurons):
         for row in range(ROWS):
-            u, at = p.u[j * num_a + xa + row], (j * ROWS + row) * COLUMNS
-            z, v = p.z[at : at + columns], p.v[j * num_b + xb : j * num_b + xb + columns]
+            u, at = p.u[j * lda + xa + row], (j * ROWS + row) * COLUMNS
+            z, v = p.z[at : at + columns], p.v[j * ldb + xb : j * ldb + xb + columns]
             for i in range(columns):
                 z[i] = v[i] - u
     activate(shape.activation, p.z, p.slope, 0, shape.neurons * ROWS * COLUMNS)
@@ -182,14 +185,14 @@ def general_tile(shape: Shape, w: Any, c: Any, xa: Any, xb: Any, columns: Any, p
 @part
 def relu_back(shape: Shape, xb: Any, columns: Any, xa: Any, p: Scratch) -> None:
     """Add s = 1[v > -u] dL/df of the tile to sum_v and, by lane, to `lanes`."""
-    num_a, num_b = len(p.linear_u), len(p.linear_v)
+    lda, ldb = len(p.linear_u) + PADDING, len(p.linear_v) + PADDING
     for j in range(shape.neurons):
-        u, at = j * num_a + xa, j * ROWS * 8
-        u0, u1, u2, u3 = splat(p.u[u]), splat(p.u[u + 1]), splat(p.u[u + 2]), splat(p.u[u + 3])
+        u, at = j * lda + xa, j * ROWS * 8
+        u0, u1, u2, u3 = spread(p.u, u), spread(p.u, u + 1), spread(p.u, u + 2), spread(p.u, u + 3)
         l0, l1 = load(p.lanes, at), load(p.lanes, at + 8)
         l2, l3 = load(p.lanes, at + 16), load(p.lanes, at + 24)
         for col in range(0, columns, 8):
-            i = j * num_b + xb + col
+            i = j * ldb + xb + col
             v = load(p.v, i)
             s0 = where_above(v, u0, load(p.f, col))
             s1 = where_above(v, u1, load(p.f, COLUMNS + col))
@@ -206,14 +209,14 @@ def relu_back(shape: Shape, xb: Any, columns: Any, xa: Any, p: Scratch) -> None:
 @part
 def general_back(shape: Shape, xb: Any, columns: Any, readout: Any, p: Scratch) -> None:
     """The same for any activation, from p.slope; also adds dL/df s(z) to the readout's gradient."""
-    num_b = len(p.linear_v)
+    ldb = len(p.linear_v) + PADDING
     for j in range(shape.neurons):
         sums = splat(_ZERO)
         for row in range(ROWS):
             at = (j * ROWS + row) * 8
             acc = load(p.lanes, at)
             for col in range(0, columns, 8):
-                i, z, r = j * num_b + xb + col, (j * ROWS + row) * COLUMNS + col, load(p.f, row * COLUMNS + col)
+                i, z, r = j * ldb + xb + col, (j * ROWS + row) * COLUMNS + col, load(p.f, row * COLUMNS + col)
                 s = load(p.slope, z)
                 acc = fma(r, s, acc)
                 store(p.sum_v, i, fma(r, s, load(p.sum_v, i)))
@@ -225,24 +228,30 @@ def general_back(shape: Shape, xb: Any, columns: Any, readout: Any, p: Scratch) 
 @part
 def slopes(shape: Shape, xa: Any, xb: Any, columns: Any, even: Any, scale: Any, p: Scratch) -> Any:
     """p.f <- dL/df; for ReLU without biases the sum of those at x and -x. Returns the sum over the tile."""
-    acc = 0.0
+    total_slope, minus = 0.0, p.minus[:columns]
+    signs, linears, odds = p.sign_v[xb : xb + columns], p.linear_v[xb : xb + columns], p.odd_v[xb : xb + columns]
     for row in range(ROWS):
         sign, linear = p.sign_u[xa + row], p.linear_u[xa + row]
         f = p.f[row * COLUMNS : row * COLUMNS + columns]
-        signs, linears, odds = p.sign_v[xb : xb + columns], p.linear_v[xb : xb + columns], p.odd_v[xb : xb + columns]
-        odd = _ZERO
+        if even != _ZERO:
+            for i in range(columns):
+                minus[i] = f[i] - linear - linears[i]
+            loss_slopes(shape.loss, minus, signs, even * sign, scale)
+        loss_slopes(shape.loss, f, signs, sign, scale)
+        if even != _ZERO:
+            odd = _ZERO
+            for i in range(columns):
+                odd += minus[i]
+            for i in range(columns):
+                odds[i] += minus[i]
+            for i in range(columns):
+                f[i] += minus[i]
+            p.odd_u[xa + row] += odd
+        acc = _ZERO
         for i in range(columns):
-            y = sign * signs[i]
-            r = scale * loss_slope(shape.loss, f[i], y)
-            if even != _ZERO:
-                minus = scale * loss_slope(shape.loss, f[i] - linear - linears[i], even * y)
-                odd += minus
-                odds[i] += minus
-                r += minus
-            f[i] = r
-            acc += np.float64(r)
-        p.odd_u[xa + row] += odd
-    return acc
+            acc += f[i]
+        total_slope += np.float64(acc)
+    return total_slope
 
 
 @part
@@ -263,6 +272,7 @@ def descend(shape: Shape, members: Members, m: Any, time: Any, s: BitScratch, p:
     w, width = members.weights[m], shape.width
     half = shape.dim // 2
     low, num_a, num_b = shape.dim - half, len(p.linear_u), len(p.linear_v)
+    lda, ldb = num_a + PADDING, num_b + PADDING
     a = (shape.dim + shape.bias) * width
     c = w[a + width] if shape.bias else _ZERO
     even, scale = evenness(shape), _f(2.0**-shape.dim)
@@ -288,26 +298,24 @@ def descend(shape: Shape, members: Members, m: Any, time: Any, s: BitScratch, p:
                 general_back(shape, xb, columns, s.readout, p)
         for j in range(shape.neurons):
             for row in range(ROWS):
-                p.sum_u[j * num_a + xa + row] = total(load(p.lanes, (j * ROWS + row) * 8))
+                p.sum_u[j * lda + xa + row] = total(load(p.lanes, (j * ROWS + row) * 8))
     for j in range(shape.neurons):
         if even != _ZERO:
             # The gate of -x is one minus that of x: sum over half the points of q 1[z > 0] x - dL/df(-x) x.
             for i in range(rows):
-                p.sum_u[j * num_a + i] -= p.odd_u[i]
-                p.sum_u[j * num_a + num_a - 1 - i] = _ZERO
+                p.sum_u[j * lda + i] -= p.odd_u[i]
+                p.sum_u[j * lda + num_a - 1 - i] = _ZERO
             for i in range(num_b):
-                p.sum_v[j * num_b + i] -= p.odd_v[i]
-        fold(p.sum_v, j * num_b, low, s.gradient, j, width, _ONE)
-        sums = fold(p.sum_u, j * num_a, half, s.gradient, low * width + j, width, _ONE)
+                p.sum_v[j * ldb + i] -= p.odd_v[i]
+        fold(p.sum_v, j * ldb, low, s.gradient, j, width, _ONE)
+        sums = fold(p.sum_u, j * lda, half, s.gradient, low * width + j, width, _ONE)
         if shape.bias:
             s.gradient[shape.dim * width + j] = sums
     apply(shape, members, m, _f(bias_gradient), time, s)
 
 
 @kernel
-def advance(
-    shape: Shape, members: Members, active: Any, start: Any, stop: Any, s: BitScratch, p: Scratch
-) -> None:
+def advance(shape: Shape, members: Members, active: Any, start: Any, stop: Any, s: BitScratch, p: Scratch) -> None:
     """Steps start .. stop - 1 of each active member."""
     for m in active:
         for step in range(start, stop):

@@ -9,11 +9,10 @@ import math
 from typing import Any
 
 import numpy as np
-from llvmlite import ir
+from llvmlite import ir  # type: ignore[import-untyped]
 from numba.core import types
-from numba.extending import intrinsic
 
-from headstart.engines.fused.compile import part
+from headstart.engines.fused.compile import exact, operation, part
 
 DATA, ORDER, EVALUATION = 2, 3, 6
 _M0, _M1 = np.uint64(0xD2511F53), np.uint64(0xCD9E8D57)
@@ -27,7 +26,7 @@ _EXPONENT_BIAS = np.uint64(64 << 52)
 _MAGIC, _MAGIC_BITS = 2.0**52 + 2.0**51, np.uint64(0x4338000000000000)
 
 
-@intrinsic
+@operation
 def float64_bits(typingctx, value):
     """The bits of a float64 as uint64."""
 
@@ -37,7 +36,7 @@ def float64_bits(typingctx, value):
     return types.uint64(types.float64), build
 
 
-@intrinsic
+@operation
 def float64_from_bits(typingctx, value):
     """The float64 with these bits."""
 
@@ -71,7 +70,7 @@ def philox(id: Any, lane: Any, k0: Any, k1: Any) -> Any:
     return c0 & _LOW, c1 & _LOW, c2 & _LOW, c3 & _LOW
 
 
-@intrinsic
+@operation
 def philox_block(typingctx, ids, n, lane, seed, stream, words, stride):
     """words[c * stride + n + i] = word c of sample ids[n + i], for eight samples i at once.
 
@@ -183,13 +182,13 @@ def permuted(seed: Any, leg: Any, position: Any, num: Any, size: Any, first: Any
         done += count
 
 
-@part
+@exact
 def _as_float(value: Any) -> Any:
-    """A signed number below 2^51 in a uint64, as float64: AVX2 converts no 64-bit integers, but it adds to mantissas."""
+    """A signed number below 2^51 in a uint64, as float64: AVX2 has no such conversion, but adds to mantissas."""
     return float64_from_bits(value + _MAGIC_BITS) - _MAGIC
 
 
-@part
+@exact
 def _radius(word: Any) -> Any:
     """sqrt(-2 log u), u = (word + 1/2) / 2^32, as float32: the logarithm by 2 artanh(f / (2 + f)) in float64."""
     bits = float64_bits((_as_float(word) + 0.5) * 2.0**-32)
@@ -203,7 +202,7 @@ def _radius(word: Any) -> Any:
     return np.sqrt(np.float32(-2.0 * log))
 
 
-@part
+@exact
 def _turn(word: Any) -> Any:
     """(cos, sin) of 2 pi (word + 1/2) / 2^32 as float32: reduced exactly to an eighth of a turn in integers."""
     quadrant = (word + np.uint64(0x20000000)) >> np.uint64(30)
@@ -220,7 +219,7 @@ def _turn(word: Any) -> Any:
     )
 
 
-@part
+@exact
 def _pair_of_normals(first: Any, second: Any, cosines: Any, sines: Any) -> None:
     """Box-Muller on arrays of words."""
     for n in range(len(cosines)):

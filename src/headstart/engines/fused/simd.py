@@ -8,9 +8,11 @@ and indices count elements.
 # mypy: disable-error-code="no-untyped-def,misc"
 from typing import Any
 
-from llvmlite import ir
+from llvmlite import ir  # type: ignore[import-untyped]
 from numba.core import cgutils, types
-from numba.extending import intrinsic, models, register_model
+from numba.extending import models, register_model
+
+from headstart.engines.fused.compile import operation
 
 LANES = 8
 _FLOATS = ir.VectorType(ir.FloatType(), LANES)
@@ -44,7 +46,7 @@ def _splat(builder: Any, scalar: Any) -> Any:
     return builder.shuffle_vector(one, empty, ir.Constant(ir.VectorType(ir.IntType(32), LANES), [0] * LANES))
 
 
-@intrinsic
+@operation
 def load(typingctx, array, index):
     """array[index : index + 8]."""
 
@@ -54,7 +56,7 @@ def load(typingctx, array, index):
     return LANES_TYPE(array, types.int64), build
 
 
-@intrinsic
+@operation
 def store(typingctx, array, index, value):
     """array[index : index + 8] = value."""
 
@@ -65,7 +67,7 @@ def store(typingctx, array, index, value):
     return types.void(array, types.int64, LANES_TYPE), build
 
 
-@intrinsic
+@operation
 def splat(typingctx, scalar):
     """The same number in every lane."""
 
@@ -75,7 +77,7 @@ def splat(typingctx, scalar):
     return LANES_TYPE(types.float32), build
 
 
-@intrinsic
+@operation
 def spread(typingctx, array, index):
     """array[index] in every lane; index is not negative."""
 
@@ -86,7 +88,7 @@ def spread(typingctx, array, index):
     return LANES_TYPE(array, types.int64), build
 
 
-@intrinsic
+@operation
 def add(typingctx, a, b):
     """a + b."""
 
@@ -96,7 +98,7 @@ def add(typingctx, a, b):
     return LANES_TYPE(LANES_TYPE, LANES_TYPE), build
 
 
-@intrinsic
+@operation
 def sub(typingctx, a, b):
     """a - b."""
 
@@ -106,7 +108,7 @@ def sub(typingctx, a, b):
     return LANES_TYPE(LANES_TYPE, LANES_TYPE), build
 
 
-@intrinsic
+@operation
 def mul(typingctx, a, b):
     """a b."""
 
@@ -116,7 +118,7 @@ def mul(typingctx, a, b):
     return LANES_TYPE(LANES_TYPE, LANES_TYPE), build
 
 
-@intrinsic
+@operation
 def fma(typingctx, a, b, c):
     """a b + c, fused where the machine can."""
 
@@ -128,7 +130,7 @@ def fma(typingctx, a, b, c):
     return LANES_TYPE(LANES_TYPE, LANES_TYPE, LANES_TYPE), build
 
 
-@intrinsic
+@operation
 def larger(typingctx, a, b):
     """max(a, b); b where either is not a number."""
 
@@ -138,7 +140,7 @@ def larger(typingctx, a, b):
     return LANES_TYPE(LANES_TYPE, LANES_TYPE), build
 
 
-@intrinsic
+@operation
 def where_above(typingctx, a, b, value):
     """value where a > b, else 0."""
 
@@ -148,7 +150,7 @@ def where_above(typingctx, a, b, value):
     return LANES_TYPE(LANES_TYPE, LANES_TYPE, LANES_TYPE), build
 
 
-@intrinsic
+@operation
 def total(typingctx, a):
     """The sum of the lanes, pairwise."""
 

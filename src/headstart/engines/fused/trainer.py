@@ -1,13 +1,12 @@
 """The arrays of a chunk of members, and the kernel each leg of their course goes to."""
 
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from headstart.engines.fused.compile import kernels
-from headstart.engines.fused.layout import Layout, is_population, padded, uses_tables
+from headstart.engines.fused.layout import LARGEST_PACKED_DIM, Layout, floats, is_population, uses_tables
 from headstart.engines.fused.member import Member
 from headstart.engines.lower import lower
 from headstart.models import MLP
@@ -19,6 +18,13 @@ from headstart.tasks import Parity, SingleIndex
 _EVALUATION, _DATA = np.uint64(6), np.uint64(2)
 
 
+def _support_bits(run: Run) -> np.uint64:
+    """The support of a parity as bits, where samples are packed."""
+    if not isinstance(run.task, Parity) or run.task.dim > LARGEST_PACKED_DIM:
+        return np.uint64(0)
+    return np.uint64(sum(1 << i for i in run.task.support or ()))
+
+
 class Trainer:
     """Weights float32[members, size] with their optimizer state, and the scratch of the kernels."""
 
@@ -27,9 +33,9 @@ class Trainer:
         self.run, self.layout, self.course = run, layout, lower(run).course
         num = len(members)
         adam = isinstance(run.optimizer, AdamW)
-        self.weights = np.zeros((num, layout.size), dtype=np.float32)
-        self.first = np.zeros((num, layout.size if adam else 0), dtype=np.float32)
-        self.second = np.zeros_like(self.first)
+        self.weights = floats(num, layout.size)
+        self.first = floats(num, layout.size if adam else 0)
+        self.second = floats(*self.first.shape)
         rates = np.zeros((num, len(layout.parameters)))
         constants = np.zeros((num, 4))
         for m, member in enumerate(members):
@@ -60,21 +66,15 @@ class Trainer:
             activation=losses.ACTIVATIONS[str(run.model.activation)],
             loss=losses.LOSSES[run.loss.name],
             optimizer=int(adam),
-            support=np.uint64(sum(1 << i for i in run.task.support or ()) if self._packed else 0),
+            support=_support_bits(run),
             degree=run.task.link.degree if isinstance(run.task, SingleIndex) else 0,
         )
-        self.members = batches.Members(
-            seeds, self.weights, self.first, self.second, rates, constants, layout.offsets
-        )
+        self.members = batches.Members(seeds, self.weights, self.first, self.second, rates, constants, layout.offsets)
         self.scores = np.zeros((num, 4))
         kind = Tables if uses_tables(run) else Blocks
         self.backend: Tables | Blocks = kind(run, self.shape, self.members, self.course.batch or 1)
         self.plan: Any = None
         self.num_samples = 0
-
-    @property
-    def _packed(self) -> bool:
-        return isinstance(self.run.task, Parity) and self.run.task.dim <= 64
 
     def enter(self, place: Place, active: NDArray[np.int64]) -> None:
         """Make ready for the leg of this place."""
@@ -148,9 +148,7 @@ class Tables:
         if self.half_cube is None:
             self.bits.advance(self.shape, self.members, active, plan, self.pools, start, stop, self.scratch)
         else:
-            kernels("population").advance(
-                self.shape, self.members, active, start, stop, self.scratch, self.half_cube
-            )
+            kernels("population").advance(self.shape, self.members, active, start, stop, self.scratch, self.half_cube)
 
     def evaluate(self, active: NDArray[np.int64], plan: Any, step: int, out: NDArray[np.float64]) -> None:
         """Scores on the test set and the batch of `step`."""
@@ -182,7 +180,7 @@ class Blocks:
     def _blocks(self, num: int) -> NDArray[np.float32]:
         chunk = self.dense.CHUNK
         size = -(-num // chunk) * (self.scratch.rows + 1) * chunk
-        return np.zeros((len(self.members.seeds), size), dtype=np.float32)
+        return floats(len(self.members.seeds), size)
 
     def _fill(self, out: NDArray[np.float32], active: Any, stream: Any, first: int, num: int) -> None:
         for m in active:

@@ -51,35 +51,29 @@ class Knobs(lab.Knobs):
     sgd_parity_degree: int = 6
     sgd_parity_samples: int = 2**14
     sgd_parity_steps: int = 4000
-    sgd_parity_rates: tuple[float, float] = (0.15, 0.25)
+    sgd_parity_rates: tuple[float, float] = (0.16, 0.23)
     gd_parity_dim: int = 20
     gd_parity_degree: int = 6
     gd_parity_samples: int = 2**14
     gd_parity_steps: int = 2500
-    gd_parity_rates: tuple[float, float] = (0.4, 0.8)
+    gd_parity_rates: tuple[float, float] = (0.2, 0.28)
     single_index_dim: int = 40
     sgd_index_steps: int = 1000
-    sgd_index_rates: tuple[float, float] = (0.07, 0.12)
+    sgd_index_rates: tuple[float, float] = (0.08, 0.115)
     gd_index_samples: tuple[int, int] = (8000, 64000)
     gd_index_steps: int = 1000
-    gd_index_rates: tuple[float, float] = (0.15, 0.25)
+    gd_index_rates: tuple[float, float] = (0.16, 0.23)
 
 
 PAPER = Knobs(num_seeds=64, num_selection_seeds=16)
 LAPTOP = Knobs(
-    num_seeds=24,
+    num_seeds=32,
     num_selection_seeds=4,
-    sgd_parity_samples=2**12,
-    sgd_parity_steps=2400,
-    sgd_parity_rates=(0.16, 0.24),
-    gd_parity_dim=12,
-    gd_parity_samples=2**10,
-    gd_parity_steps=500,
-    gd_parity_rates=(0.2, 0.35),
-    sgd_index_rates=(0.08, 0.12),
+    sgd_parity_steps=3000,
+    gd_parity_dim=18,
+    gd_parity_steps=1800,
     gd_index_samples=(1000, 8000),
     gd_index_steps=360,
-    gd_index_rates=(0.16, 0.24),
 )
 SMOKE = Knobs(
     num_seeds=3,
