@@ -3,12 +3,13 @@ PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
 
-.PHONY: help setup demo test test-all lint types docs report clean
+.PHONY: help setup demo test test-all lint types docs bench clean
 
 help:
 	@echo "make demo      set up, run the first study (laptop preset), print its claims and figure"
 	@echo "make test      set up and run the tests (under 6 minutes on two cores)"
 	@echo "make test-all  the tests with the slow ones"
+	@echo "make bench     headstart beside its peers (QUICK=1: under 3 minutes)"
 	@echo "make lint      ruff;  make types  mypy;  make docs  the HTML documentation"
 
 setup: $(READY)
@@ -38,6 +39,11 @@ types: setup
 docs: setup
 	$(BIN)/sphinx-build -W -q docs docs/_build/html
 	@echo "docs/_build/html/index.html"
+
+# JAX is a peer, so it is installed for the benchmark alone.
+bench: setup
+	@$(BIN)/python -m pip install --quiet -c constraints.txt --group bench
+	$(BIN)/python -m benchmarks $(if $(QUICK),--quick)
 
 clean:
 	rm -rf .venv docs/_build

@@ -15,7 +15,7 @@ from headstart.engines.fused.layout import flat
 from headstart.engines.fused.losses import activate, loss_slope, loss_value
 from headstart.engines.fused.optim import update
 from headstart.engines.fused.random import normals, philox_block
-from headstart.engines.fused.simd import add, fma, load, mul, splat, spread, store, total
+from headstart.engines.fused.simd import add, fma, load, mul, splat, spread, store, total, transpose_tile
 
 # Samples in a block.
 CHUNK = 64
@@ -226,10 +226,9 @@ def transpose(shape: Shape, w: Any, offsets: Any, s: Scratch) -> None:
     width, ld = shape.width, s.stride
     for layer in range(1, shape.depth - 1):
         source, target = offsets[layer * (1 + shape.bias)], (layer - 1) * width * ld
-        for i0 in range(0, width, 16):
-            for j in range(width):
-                for i in range(i0, i0 + 16):
-                    s.transposed[target + j * ld + i] = w[source + i * width + j]
+        for i in range(0, width, 8):
+            for j in range(0, width, 8):
+                transpose_tile(w, source + i * width + j, width, s.transposed, target + j * ld + i, ld)
 
 
 @part

@@ -30,21 +30,21 @@ def update(
     w <- (1 - rate decay) w, m <- b1 m + (1 - b1) g, v <- b2 v + (1 - b2) g^2,
     w <- w - rate / (1 - b1^t) m / (sqrt(v / (1 - b2^t)) + eps), with adam = (b1, b2, eps, decay) in float64.
     """
+    w, g = weights[start : start + num], gradient[:num]
     if kind == SGD:
         step = _f(rate)
         for i in range(num):
-            weights[start + i] -= step * gradient[i]
+            w[i] -= step * g[i]
         return
     b1, b2, eps = _f(1.0 - adam[0]), _f(adam[1]), _f(adam[2])
     rest = _f(1.0 - adam[1])
     shrink = _f(1.0 - rate * adam[3])
     step = _f(rate / (1.0 - adam[0] ** time))
     correction = _f(1.0 / np.sqrt(1.0 - adam[1] ** time))
-    w, m, v = weights[start : start + num], first[start : start + num], second[start : start + num]
+    m, v = first[start : start + num], second[start : start + num]
     for i in range(num):
-        g = gradient[i]
-        m[i] = m[i] + (g - m[i]) * b1
-        v[i] = v[i] * b2 + rest * g * g
+        m[i] = m[i] + (g[i] - m[i]) * b1
+        v[i] = v[i] * b2 + rest * g[i] * g[i]
         w[i] = w[i] * shrink - step * m[i] / (np.sqrt(v[i]) * correction + eps)
 
 

@@ -68,6 +68,34 @@ def store(typingctx, array, index, value):
 
 
 @operation
+def transpose_tile(typingctx, source, at, stride, target, to, target_stride):
+    """target[j, i] = source[i, j] for i, j < 8, at these elements and row strides: three rounds of perfect shuffles."""
+
+    def build(context, builder, signature, args):
+        source, at, stride, target, to, target_stride = args
+        kinds = signature.args
+
+        def row(kind: Any, array: Any, start: Any, step: Any, i: int) -> Any:
+            index = builder.add(start, builder.mul(step, ir.Constant(ir.IntType(64), i)))
+            return _pointer(context, builder, kind, array, index)
+
+        def interleave(one: Any, other: Any, first: int) -> Any:
+            order = [first + i // 2 + LANES * (i % 2) for i in range(LANES)]
+            return builder.shuffle_vector(one, other, ir.Constant(ir.VectorType(ir.IntType(32), LANES), order))
+
+        rows = [builder.load(row(kinds[0], source, at, stride, i), align=4) for i in range(LANES)]
+        for _ in range(3):
+            half = LANES // 2
+            rows = [interleave(rows[i // 2], rows[i // 2 + half], half * (i % 2)) for i in range(LANES)]
+        for i, value in enumerate(rows):
+            builder.store(value, row(kinds[3], target, to, target_stride, i), align=4)
+        return context.get_dummy_value()
+
+    i64 = types.int64
+    return types.void(source, i64, i64, target, i64, i64), build
+
+
+@operation
 def splat(typingctx, scalar):
     """The same number in every lane."""
 

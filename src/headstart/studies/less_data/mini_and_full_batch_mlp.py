@@ -67,11 +67,11 @@ class Knobs(lab.Knobs):
 
 PAPER = Knobs(num_seeds=64, num_selection_seeds=16)
 LAPTOP = Knobs(
-    num_seeds=32,
-    num_selection_seeds=4,
+    num_seeds=24,
+    num_selection_seeds=6,
     sgd_parity_steps=3000,
     gd_parity_dim=18,
-    gd_parity_steps=1800,
+    gd_parity_steps=1500,
     gd_index_samples=(1000, 8000),
     gd_index_steps=360,
 )
