@@ -10,7 +10,7 @@ from headstart.lab.progress import Progress
 from headstart.lab.runner import execute
 from headstart.lab.store import Keep, Store
 from headstart.lab.study import Results, Study, edition, gather
-from headstart.lab.sweep import selection_seeds, with_rate
+from headstart.lab.sweep import with_rate
 from headstart.lab.workers import workers
 from headstart.run import Run
 
@@ -46,12 +46,11 @@ def conduct(
 
 def _serving(results: Results) -> list[Serving]:
     """The cells of every arm: those its learning rate was chosen from, and the one its claims are computed on."""
-    tuning = list(selection_seeds(results.knobs.num_selection_seeds))
     rows = []
     for name, arm in results.arms.items():
         cells = sorted({with_rate(arm.run, rate).cell for rate in results.tuned[name].rates})
-        rows += [Serving(name, "selection", cell, tuning) for cell in cells]
-        rows.append(Serving(name, "claim", arm.run.cell, [summary.seed for summary in results.summaries[name]]))
+        rows += [Serving(name, "selection", cell, arm.selection_seeds(results.knobs)) for cell in cells]
+        rows.append(Serving(name, "claim", arm.run.cell, arm.claim_seeds(results.knobs)))
     return rows
 
 
@@ -67,6 +66,7 @@ def make_report(study: Study, preset: str, results: Results, store: Store) -> di
         "preset": preset,
         "knobs": key.knobs,
         "seeds": results.knobs.num_seeds,
+        "seeds_factor": {name: arm.seeds_factor for name, arm in results.arms.items() if arm.seeds_factor != 1},
         "commit": ", ".join(store.commits([arm.run.cell for arm in results.arms.values()])),
         "machine": provenance.machine(),
         "minutes": round(store.studies.seconds(key) / 60, 2),

@@ -21,7 +21,7 @@ def explain_study(study: Study, knobs: Any) -> list[dict[str, Any]]:
                 "arm": arm.name,
                 "engine": choice.engine.name,
                 "reasons": dict(choice.reasons),
-                "runs": len(cells) * knobs.num_selection_seeds + knobs.num_seeds,
+                "runs": len(cells) * len(arm.selection_seeds(knobs)) + len(arm.claim_seeds(knobs)),
                 "seconds_a_run": round(choice.engine.seconds(arm.run), 2),
                 "megabytes_a_run": round(choice.engine.memory(arm.run) / 2**20, 1),
             }

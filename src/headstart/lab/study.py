@@ -5,6 +5,7 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from enum import StrEnum
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -32,7 +33,10 @@ class Side(StrEnum):
 
 @dataclass(frozen=True)
 class Arm:
-    """One line of a figure: a cell whose learning rate is still open, and where the search for it begins."""
+    """One line of a figure: a cell whose learning rate is still open, and where the search for it begins.
+
+    An arm that is cheap to train may use `seeds_factor` times the study's seeds.
+    """
 
     name: str
     label: str
@@ -40,6 +44,15 @@ class Arm:
     sweep: Sweep
     side: Side
     keep: Keep = Keep.CURVES
+    seeds_factor: int = 1
+
+    def claim_seeds(self, knobs: Any) -> list[int]:
+        """The seeds its claims are computed on."""
+        return list(range(knobs.num_seeds * self.seeds_factor))
+
+    def selection_seeds(self, knobs: Any) -> list[int]:
+        """The seeds its learning rate is chosen on, disjoint from those of claims."""
+        return list(selection_seeds(knobs.num_selection_seeds * self.seeds_factor))
 
 
 @dataclass(frozen=True)
@@ -171,32 +184,30 @@ def gather(study: Study, knobs: Any, store: Store, train: Train) -> Results:
     """
     arms = {arm.name: arm for arm in study.arms(knobs)}
 
-    def train_arms(runs: Mapping[str, list[Run]], seeds: list[int], title: str) -> None:
-        for keep in dict.fromkeys(arms[name].keep for name in runs):
-            cells = [run for name, many in runs.items() if arms[name].keep is keep for run in many]
-            train([run.at(seed) for run in cells for seed in seeds], keep, title)
+    def train_arms(wanted: list[tuple[Arm, list[Run], list[int]]], title: str) -> None:
+        for keep in dict.fromkeys(arm.keep for arm, _, _ in wanted):
+            chosen = [(cells, seeds) for arm, cells, seeds in wanted if arm.keep is keep]
+            train([run.at(seed) for cells, seeds in chosen for run in cells for seed in seeds], keep, title)
 
-    seeds = list(selection_seeds(knobs.num_selection_seeds))
-
-    def area_of(run: Run) -> float:
+    def area_of(arm: Arm, run: Run) -> float:
         # The area under the seed-mean curve is the mean of the areas.
-        return float(np.mean([summary.area for summary in store.summaries(run.cell, seeds)]))
+        return float(np.mean([s.area for s in store.summaries(run.cell, arm.selection_seeds(knobs))]))
 
     searches = {name: Search(arm.run, arm.sweep) for name, arm in arms.items()}
     unsettled = list(searches)
     while unsettled:
-        needed = {name: searches[name].needed() for name in unsettled}
-        train_arms(needed, seeds, f"learning rates, {len(unsettled)} of {len(arms)} arms")
-        unsettled = [name for name in unsettled if not searches[name].learn(area_of)]
+        needed = [(arms[name], searches[name].needed(), arms[name].selection_seeds(knobs)) for name in unsettled]
+        train_arms(needed, f"learning rates, {len(unsettled)} of {len(arms)} arms")
+        unsettled = [name for name in unsettled if not searches[name].learn(partial(area_of, arms[name]))]
     tuned = {name: search.tuned() for name, search in searches.items()}
     chosen = {name: replace(arm, run=with_rate(arm.run, tuned[name].rate)) for name, arm in arms.items()}
-    claim_seeds = list(range(knobs.num_seeds))
-    train_arms({name: [arm.run] for name, arm in chosen.items()}, claim_seeds, f"{len(arms)} arms at their best rate")
+    final = [(arm, [arm.run], arm.claim_seeds(knobs)) for arm in chosen.values()]
+    train_arms(final, f"{len(arms)} arms at their best rate")
     return Results(
         arms=chosen,
-        summaries={name: store.summaries(arm.run.cell, claim_seeds) for name, arm in chosen.items()},
+        summaries={name: store.summaries(arm.run.cell, arm.claim_seeds(knobs)) for name, arm in chosen.items()},
         traces={
-            name: store.cell_traces(arm.run.cell, claim_seeds, {"study": study.name, "arm": name})
+            name: store.cell_traces(arm.run.cell, arm.claim_seeds(knobs), {"study": study.name, "arm": name})
             for name, arm in chosen.items()
             if arm.keep is Keep.CURVES
         },

@@ -40,8 +40,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Knobs(lab.Knobs):
-    """Sizes, lengths in steps, and where each sweep of learning rates begins."""
+    """Sizes, lengths in steps, and where each sweep of learning rates begins; SGD is cheap and has more seeds."""
 
+    sgd_seeds_factor: int = 4
     width: int = 64
     accuracy: float = 0.95
     relative_loss: float = 0.3
@@ -78,6 +79,7 @@ LAPTOP = Knobs(
 SMOKE = Knobs(
     num_seeds=3,
     num_selection_seeds=2,
+    sgd_seeds_factor=1,
     width=8,
     accuracy=0.55,
     relative_loss=0.97,
@@ -127,7 +129,7 @@ class Panel:
     large: Plan
     labels: tuple[str, str]
 
-    def arms(self, width: int) -> list[lab.Arm]:
+    def arms(self, width: int, seeds_factor: int) -> list[lab.Arm]:
         """The small side first. The arms differ in their plan only."""
         return [
             lab.Arm(
@@ -144,6 +146,7 @@ class Panel:
                 ),
                 sweep=lab.Sweep(*self.rates),
                 side=side,
+                seeds_factor=seeds_factor if isinstance(self.batch, Batch) else 1,
             )
             for side, plan, label in zip(lab.Side, (self.small, self.large), self.labels, strict=True)
         ]
@@ -264,7 +267,7 @@ STUDY = lab.Study(
     figures="Fig. 2 (a-d)",
     presets={"smoke": SMOKE, "laptop": LAPTOP, "paper": PAPER},
     minutes={"smoke": 0.1, "laptop": 3.0, "paper": 5000.0},
-    arms=lambda knobs: [arm for panel in panels(knobs) for arm in panel.arms(knobs.width)],
+    arms=lambda knobs: [arm for panel in panels(knobs) for arm in panel.arms(knobs.width, knobs.sgd_seeds_factor)],
     claims=claims,
     figure=figure,
     doc=__doc__ or "",
