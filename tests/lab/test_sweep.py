@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from small_runs import parity_run
 
 import headstart as hs
+from headstart.core.trace import Summary
 from headstart.lab.store import summarise
 from headstart.lab.sweep import Search, selection_seeds, with_rate
 from headstart.measures import area_under
@@ -19,9 +20,15 @@ def made_trace(run, accuracy, num_records=3):
 
 def settle(search, area_of):
     rounds = 0
-    while not search.learn(lambda run: area_of(run.optimizer.lr)):
+
+    def summaries_of(run):
+        area = area_of(run.optimizer.lr)
+        status = hs.Status.DIVERGED if area is None else hs.Status.FINISHED
+        return [Summary(run.cell, 0, status, 0.5 if area is None else area, 0.5, 0.0)]
+
+    while not search.learn(summaries_of):
         rounds += 1
-        assert rounds < 50
+        assert rounds < 100
     return search.tuned()
 
 
@@ -43,6 +50,12 @@ def test_the_chosen_rate_is_inside_the_grid_however_far_the_search_began(best):
 def test_a_search_that_never_turns_says_so():
     with pytest.raises(hs.HeadstartError, match="still at the end of the grid"):
         settle(Search(parity_run(), hs.Sweep(0.1, 0.2)), lambda lr: lr)
+
+
+def test_a_grid_that_diverges_altogether_is_left_for_lower_rates():
+    tuned = settle(Search(parity_run(), hs.Sweep(0.1, 0.2)), lambda lr: None if lr > 0.01 else 0.6 + lr)
+    assert tuned.rate <= 0.01
+    assert tuned.rate * 1.2 > 0.01
 
 
 def test_a_wider_ratio_is_refused():

@@ -189,16 +189,15 @@ def gather(study: Study, knobs: Any, store: Store, train: Train) -> Results:
             chosen = [(cells, seeds) for arm, cells, seeds in wanted if arm.keep is keep]
             train([run.at(seed) for cells, seeds in chosen for run in cells for seed in seeds], keep, title)
 
-    def area_of(arm: Arm, run: Run) -> float:
-        # The area under the seed-mean curve is the mean of the areas.
-        return float(np.mean([s.area for s in store.summaries(run.cell, arm.selection_seeds(knobs))]))
+    def summaries_of(arm: Arm, run: Run) -> list[Summary]:
+        return store.summaries(run.cell, arm.selection_seeds(knobs))
 
     searches = {name: Search(arm.run, arm.sweep) for name, arm in arms.items()}
     unsettled = list(searches)
     while unsettled:
         needed = [(arms[name], searches[name].needed(), arms[name].selection_seeds(knobs)) for name in unsettled]
         train_arms(needed, f"learning rates, {len(unsettled)} of {len(arms)} arms")
-        unsettled = [name for name in unsettled if not searches[name].learn(partial(area_of, arms[name]))]
+        unsettled = [name for name in unsettled if not searches[name].learn(partial(summaries_of, arms[name]))]
     tuned = {name: search.tuned() for name, search in searches.items()}
     chosen = {name: replace(arm, run=with_rate(arm.run, tuned[name].rate)) for name, arm in arms.items()}
     final = [(arm, [arm.run], arm.claim_seeds(knobs)) for arm in chosen.values()]

@@ -1,16 +1,19 @@
 """Learning-rate sweeps: one rate per arm, chosen by a stated rule on seeds that no claim uses."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from headstart.core.errors import HeadstartError, check_positive
+from headstart.core.trace import Status, Summary
 from headstart.run import Run
 
 FIRST_SELECTION_SEED = 1_000_000
-_MOST_EXTENSIONS = 30
+_MOST_EXTENSIONS = 60
+# A grid that diverges is left by this many rates at once: about a factor of two.
+_STRIDE = 4
 
 
 @dataclass(frozen=True)
@@ -18,7 +21,8 @@ class Sweep:
     """Learning rates from `lowest` to `highest`, each at most `ratio` times the one below.
 
     The best rate is the one with the best area under the seed-mean test curve. It must have neighbours on both sides;
-    a grid whose best rate is at an end is extended there, so the two bounds only say where the search begins.
+    a grid whose best rate is at an end, or whose lowest rate diverges in most runs, is extended there, so the two
+    bounds only say where the search begins.
     """
 
     lowest: float
@@ -68,27 +72,33 @@ class Search:
         self.metric = run.task.metrics[0]
         self.low, self.high = sweep.indices()[0], sweep.indices()[-1]
         self.areas: dict[int, float] = {}
+        self.diverged: dict[int, float] = {}
 
     def needed(self) -> list[Run]:
         """The cells whose area is not known yet."""
         return [self._cell(i) for i in range(self.low, self.high + 1) if i not in self.areas]
 
-    def learn(self, area_of: Callable[[Run], float]) -> bool:
-        """Take in the area of each needed cell; extend the grid if the best is at an end. True when settled."""
+    def learn(self, summaries_of: Callable[[Run], Sequence[Summary]]) -> bool:
+        """Take in the runs of each needed cell; extend the grid if the best is at an end. True when settled."""
         for i in range(self.low, self.high + 1):
             if i not in self.areas:
-                self.areas[i] = area_of(self._cell(i))
+                runs = summaries_of(self._cell(i))
+                # The area under the seed-mean curve is the mean of the areas.
+                self.areas[i] = float(np.mean([run.area for run in runs]))
+                self.diverged[i] = float(np.mean([run.status is Status.DIVERGED for run in runs]))
         best = self._best()
-        if len(self.areas) > len(self.sweep.indices()) + _MOST_EXTENSIONS:
-            raise HeadstartError(
-                f"the learning-rate sweep of {self.sweep} was extended {_MOST_EXTENSIONS} times and its best rate "
-                f"{self.sweep.rate(best)} is still at the end of the grid; start it elsewhere"
-            )
-        # Both ends are opened when they are best, one neighbour at a time.
-        if best == self.low:
+        if self.diverged[self.low] > 0.5:
+            # Where most runs diverge the areas are noise and say nothing of what lower rates would do.
+            self.low -= _STRIDE
+        elif best == self.low:
             self.low -= 1
         if best == self.high:
             self.high += 1
+        if self.needed() and len(self.areas) > len(self.sweep.indices()) + _MOST_EXTENSIONS:
+            raise HeadstartError(
+                f"the learning-rate sweep of {self.sweep} was extended by {_MOST_EXTENSIONS} rates and its best, "
+                f"{self.sweep.rate(best)}, is still at the end of the grid; start it elsewhere"
+            )
         return not self.needed()
 
     def _best(self) -> int:

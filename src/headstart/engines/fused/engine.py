@@ -13,7 +13,7 @@ from headstart.core.units import FullBatch, flops_per_sample
 from headstart.engines.engine import Interrupted, Job, Outcome, Watch
 from headstart.engines.fused.layout import Layout, group_key, is_population, padded, uses_tables
 from headstart.engines.fused.member import Member
-from headstart.engines.lower import lower
+from headstart.engines.lower import lower, samples_processed
 from headstart.losses import MSE, Correlation, Hinge, Logistic
 from headstart.models import MLP
 from headstart.optimizers import SGD, AdamW
@@ -75,11 +75,7 @@ class Fused:
         """From nanoseconds a sample and neuron, measured on one core; evaluation counts forward passes only."""
         assert isinstance(run.model, MLP)
         width, course = padded(run.model.width, 16), lower(run).course
-        samples, left = 0, run.budget.steps
-        for leg in course.legs:
-            steps = left if leg.steps is None or leg is course.legs[-1] else min(left, leg.steps)
-            samples += steps * (course.batch or leg.pool.size or run.task.population_size or 0)
-            left -= steps
+        samples = samples_processed(run)
         records = len(run.budget.recorded_steps())
         evaluated = records * (run.task.num_test + samples / max(run.budget.steps, 1))
         if any(is_population(run, leg.pool.size) for leg in course.legs):

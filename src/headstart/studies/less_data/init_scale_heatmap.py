@@ -45,8 +45,12 @@ INTERVAL_RESAMPLES = 500
 
 @dataclass(frozen=True)
 class Knobs(lab.Knobs):
-    """Scales are powers of two: 2^i for i in `first_exponents` and `other_exponents`."""
+    """Scales are powers of two: 2^i for i in `first_exponents` and `other_exponents`.
 
+    The panels of depth 2 and 3 use `seeds_factors` times the seeds of the population's.
+    """
+
+    seeds_factors: tuple[int, int] = (1, 1)
     width: int = 64
     dim: int = 20
     degree: int = 6
@@ -54,13 +58,13 @@ class Knobs(lab.Knobs):
     steps: int = 1500
     first_exponents: tuple[float, ...] = (-3, -2.5, -2, -1.5, -1, -0.5, 0, 0.5, 1)
     other_exponents: tuple[float, ...] = (-1, -0.5, 0, 0.5, 1, 1.5, 2, 2.5, 3)
-    rates: tuple[float, float] = (0.05, 0.4)
+    rates: tuple[float, float] = (0.1, 0.3)
     population_dim: int = 20
     population_samples: int = 2**14
     population_steps: int = 1500
     population_first_exponents: tuple[float, ...] = (-2, -1, 0, 1)
     population_other_exponents: tuple[float, ...] = (0, 1, 2)
-    population_rates: tuple[float, float] = (0.1, 0.8)
+    population_rates: tuple[float, float] = (0.15, 0.3)
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -75,11 +79,11 @@ LAPTOP = Knobs(
     num_selection_seeds=2,
     first_exponents=(-3, -2, -1, 0, 1),
     other_exponents=(-1, 0, 1, 2, 3),
-    population_dim=14,
-    population_samples=2**11,
-    population_steps=500,
+    seeds_factors=(4, 2),
+    population_dim=18,
+    population_steps=1000,
     population_first_exponents=(-2, -1, 0),
-    population_other_exponents=(0, 1, 2),
+    population_other_exponents=(0, 1),
 )
 SMOKE = Knobs(
     num_seeds=2,
@@ -112,6 +116,7 @@ class Panel:
     first: tuple[float, ...]
     other: tuple[float, ...]
     rates: tuple[float, float]
+    seeds_factor: int
 
     def arms(self) -> list[lab.Arm]:
         """One arm a cell of the grid and side."""
@@ -123,6 +128,7 @@ class Panel:
                 sweep=lab.Sweep(*self.rates),
                 side=side,
                 keep=lab.Keep.SUMMARY,
+                seeds_factor=self.seeds_factor,
             )
             for side in lab.Side
             for i in self.first
@@ -165,6 +171,7 @@ def panels(k: Knobs) -> list[Panel]:
             budget=Budget(steps, record_every=max(1, steps // 30)),
         )
 
+    factors = k.seeds_factors
     sgd = f"SGD, ({k.dim},{k.degree})-parity"
     gd = f"GD, ({k.population_dim},{k.degree})-parity"
     grid, coarse = (
@@ -172,8 +179,8 @@ def panels(k: Knobs) -> list[Panel]:
         (k.population_first_exponents, k.population_other_exponents),
     )
     return [
-        Panel("depth2", f"{sgd}, 2 layers", run(k.dim, 2, Batch(128), k.steps), k.samples, *grid, k.rates),
-        Panel("depth3", f"{sgd}, 3 layers", run(k.dim, 3, Batch(128), k.steps), k.samples, *grid, k.rates),
+        Panel("depth2", f"{sgd}, 2 layers", run(k.dim, 2, Batch(128), k.steps), k.samples, *grid, k.rates, factors[0]),
+        Panel("depth3", f"{sgd}, 3 layers", run(k.dim, 3, Batch(128), k.steps), k.samples, *grid, k.rates, factors[1]),
         Panel(
             "population",
             f"{gd}, 2 layers",
@@ -181,6 +188,7 @@ def panels(k: Knobs) -> list[Panel]:
             k.population_samples,
             *coarse,
             k.population_rates,
+            1,
         ),
     ]
 
