@@ -422,6 +422,17 @@ def test_a_run_that_begins_beyond_all_bounds_has_diverged_without_a_record(engin
     assert outcome.weights == {Step(40): None}
 
 
+@every_engine
+def test_a_loss_ten_thousand_times_the_first_is_a_divergence_though_it_is_finite(engine):
+    # The readout's bias contracts by 0.2 a step from where it is put: finite, and far beyond any loss of the task.
+    run = replace(PARITY, task=SingleIndex(6, Hermite(2)), model=MLP(4), optimizer=SGD(0.4), budget=Budget(40, 1))
+    outcomes = train(engine, *(run.at(seed) for seed in range(6)))
+    for outcome in outcomes:
+        losses = outcome.trace["test_loss"]
+        assert losses.max() <= 1e4 * max(1, losses[0])
+    assert any(outcome.trace.status is Status.DIVERGED for outcome in outcomes)
+
+
 # --- scales and rates ---------------------------------------------------------------------------------------------
 
 

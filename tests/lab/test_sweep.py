@@ -58,6 +58,16 @@ def test_a_grid_that_diverges_altogether_is_left_for_lower_rates():
     assert tuned.rate * 1.2 > 0.01
 
 
+def test_a_grid_on_which_nothing_is_learned_is_left_for_lower_rates():
+    tuned = settle(Search(parity_run(), hs.Sweep(0.1, 0.2)), lambda lr: 0.5 if lr > 0.01 else 0.6 + lr)
+    assert 0.01 / 1.2 < tuned.rate <= 0.01
+
+
+def test_a_task_that_cannot_be_learned_settles_on_some_rate():
+    tuned = settle(Search(parity_run(), hs.Sweep(0.1, 0.2)), lambda lr: 0.5 - 0.001 * abs(np.log(lr / 0.02)))
+    assert tuned.rates[0] < tuned.rate < tuned.rates[-1]
+
+
 def test_a_wider_ratio_is_refused():
     with pytest.raises(hs.HeadstartError, match=r"ratio=1\.5"):
         hs.Sweep(0.1, 1.0, ratio=1.5)

@@ -15,7 +15,7 @@ from headstart.core.streams import Stream
 from headstart.core.trace import Status, Trace
 from headstart.core.units import FullBatch, flops_per_sample
 from headstart.engines.engine import Interrupted, Job, Outcome, Watch
-from headstart.engines.lower import Lowered, lower, samples_processed
+from headstart.engines.lower import Lowered, has_diverged, lower, samples_processed
 from headstart.models import Weights
 from headstart.plans import Course, Place, Pool
 from headstart.run import At, Reaches, Run, Step, reached
@@ -177,7 +177,8 @@ class _Training:
             self.place = self.course.observe(self.place, self.step)
             if self.step in recorded and self.step not in self.records.steps[-1:]:
                 values = self._evaluate()
-                if not np.isfinite(list(values.values())).all():
+                first = {name: curve[0] for name, curve in self.records.values.items()}
+                if has_diverged(values, first or None):
                     status = Status.DIVERGED
                     break
                 self.records.add(self.step, self.samples, values)

@@ -1,5 +1,6 @@
 """A run lowered to the plain values every engine reads: its course, and a scale and a rate for each parameter."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from math import prod
 
@@ -47,3 +48,18 @@ def samples_processed(run: Run) -> int:
         total += steps * (course.batch or leg.pool.size or run.task.population_size or 0)
         left -= steps
     return total
+
+
+# A loss this many times the first one does not come back: the network is dead or about to overflow.
+_LOST = 1e4
+
+
+def has_diverged(values: Mapping[str, float], first: Mapping[str, float] | None) -> bool:
+    """Whether a record says that its run has diverged: something is not finite, or a loss is 10^4 times the first.
+
+    Losses below one at the start count as one. `first` is the run's first record, None where this is it.
+    """
+    if not np.isfinite(list(values.values())).all():
+        return True
+    bound = _LOST * max(1.0, abs((first or values)["test_loss"]))
+    return values["test_loss"] > bound or values["train_loss"] > bound

@@ -12,8 +12,9 @@ from headstart.run import Run
 
 FIRST_SELECTION_SEED = 1_000_000
 _MOST_EXTENSIONS = 60
-# A grid that diverges is left by this many rates at once: about a factor of two.
-_STRIDE = 4
+# A grid that diverges or learns nothing is left by this many rates at once, about a factor of two; the search for a
+# rate at which something is learned, an area this far from chance, goes down by so many rates, a factor of 38.
+_STRIDE, _SKILL, _MOST_WITHOUT_SKILL = 4, 0.02, 20
 
 
 @dataclass(frozen=True)
@@ -21,8 +22,8 @@ class Sweep:
     """Learning rates from `lowest` to `highest`, each at most `ratio` times the one below.
 
     The best rate is the one with the best area under the seed-mean test curve. It must have neighbours on both sides;
-    a grid whose best rate is at an end, or whose lowest rate diverges in most runs, is extended there, so the two
-    bounds only say where the search begins.
+    a grid whose best rate is at an end is extended there, and one that diverges or learns nothing is extended to lower
+    rates, so the two bounds only say where the search begins.
     """
 
     lowest: float
@@ -87,8 +88,9 @@ class Search:
                 self.areas[i] = float(np.mean([run.area for run in runs]))
                 self.diverged[i] = float(np.mean([run.status is Status.DIVERGED for run in runs]))
         best = self._best()
-        if self.diverged[self.low] > 0.5:
-            # Where most runs diverge the areas are noise and say nothing of what lower rates would do.
+        skill = abs(self.areas[best] - self.metric.chance)
+        if self.diverged[self.low] > 0.5 or (skill < _SKILL and self.low > -_MOST_WITHOUT_SKILL):
+            # Where runs diverge, or die and stay at chance, areas are noise: what lower rates would do must be seen.
             self.low -= _STRIDE
         elif best == self.low:
             self.low -= 1

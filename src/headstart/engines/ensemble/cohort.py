@@ -15,6 +15,7 @@ from headstart.engines.ensemble import updates
 from headstart.engines.ensemble.feed import Feed
 from headstart.engines.ensemble.member import Member, value_names
 from headstart.engines.ensemble.network import Stack, network
+from headstart.engines.lower import has_diverged
 from headstart.models import Weights
 from headstart.run import Step
 from headstart.tasks import Task
@@ -102,7 +103,7 @@ class Cohort:
         self.update(self.weights, total, self.step)
 
     def _record(self) -> list[Member]:
-        """Record every living member, and return them; one that is not finite has diverged and keeps what it had."""
+        """Record every living member, and return them; one that has diverged keeps what it had."""
         values, at = self._evaluate(), len(self.samples)
         self.curves[at, [self.column[member.index] for member in self.rows]] = values
         living = [member for member in self.rows if not member.diverged]
@@ -111,11 +112,15 @@ class Cohort:
             member.seconds += (now - self.clock) / len(living)
         self.clock = now
         for member, row in zip(self.rows, values, strict=True):
-            if not member.diverged and not np.isfinite(row).all():
+            first = self._named(self.curves[0, self.column[member.index]]) if at else None
+            if not member.diverged and has_diverged(self._named(row), first):
                 member.samples, member.diverged = list(self.samples), True
         self.samples.append(self.taken)
         self._keep(values)
         return [member for member in living if not member.diverged]
+
+    def _named(self, row: NDArray[np.float64]) -> dict[str, float]:
+        return dict(zip(self.names, row.tolist(), strict=True))
 
     @torch.no_grad()
     def _evaluate(self) -> NDArray[np.float64]:
@@ -150,7 +155,7 @@ class Cohort:
         for row, member in enumerate(self.rows):
             if member.diverged or len(member.kept) == len(member.job.keep):
                 continue
-            last = None if values is None else dict(zip(self.names, values[row].tolist(), strict=True))
+            last = None if values is None else self._named(values[row])
             for at in member.wanted(self.step, last):
                 member.kept[at] = _row(self.weights, row)
 

@@ -13,7 +13,7 @@ from headstart.core.units import FullBatch, flops_per_sample
 from headstart.engines.engine import Interrupted, Job, Outcome, Watch
 from headstart.engines.fused.layout import Layout, group_key, is_population, padded, uses_tables
 from headstart.engines.fused.member import Member
-from headstart.engines.lower import lower, samples_processed
+from headstart.engines.lower import has_diverged, lower, samples_processed
 from headstart.losses import MSE, Correlation, Hinge, Logistic
 from headstart.models import MLP
 from headstart.optimizers import SGD, AdamW
@@ -205,7 +205,8 @@ class _Chunk:
             for role, square in zip(self.roles, squares[m].tolist(), strict=True):
                 norms[role] += square
             values = [*scores[m].tolist(), *(square**0.5 for square in norms.values())]
-            if np.isfinite(values).all():
+            first = dict(zip(member.names, member.rows[0], strict=True)) if member.rows else None
+            if not has_diverged(dict(zip(member.names, values, strict=True)), first):
                 member.record(values)
                 going.append(m)
             else:
