@@ -130,7 +130,7 @@ def run(
     set_: Settings = (),
     only: Annotated[str | None, arg(metavar="TAG", help="of a whole paper, only the studies with this tag")] = None,
     store: StorePath = None,
-    jobs: Annotated[int, arg(metavar="N", help="processes that train")] = os.cpu_count() or 1,
+    jobs: Annotated[int, arg(metavar="N", help="threads or processes that train")] = os.cpu_count() or 1,
     device: Annotated[str, arg(metavar="NAME", help="cpu, cuda or mps")] = "cpu",
     repair: Annotated[bool, arg(help="first drop damaged chunks of the store, so that they are trained again")] = False,
     json: Json = False,
@@ -256,7 +256,8 @@ def explain(
     preset: Preset = "laptop",
     seeds: Annotated[int | None, arg(metavar="N", help="seeds for the claims")] = None,
     set_: Settings = (),
-    jobs: Annotated[int, arg(metavar="N", help="processes that train")] = os.cpu_count() or 1,
+    store: StorePath = None,
+    jobs: Annotated[int, arg(metavar="N", help="threads or processes that train")] = os.cpu_count() or 1,
     json: Json = False,
 ) -> None:
     """Say what `run` would do before it runs: engine, number of runs, time and memory of each arm.
@@ -265,7 +266,8 @@ def explain(
     """
     s = find(study)
     knobs = s.knobs(preset, _settings(set_, seeds))
-    rows = explain_study(s, knobs)
+    with open_store(store) as opened:
+        rows = explain_study(s, knobs, opened)
     if json:
         _print(rows)
     else:

@@ -35,7 +35,7 @@ LEVELS = {
 }
 FORBIDDEN_NAMES = {"utils", "helpers", "common", "misc"}
 MAX_LINES = 400
-SLOW_IMPORTS = ("torch", "pandas", "matplotlib", "scipy")
+SLOW_IMPORTS = ("torch", "numba", "pandas", "matplotlib", "scipy")
 MAX_IMPORT_SECONDS = 2.0
 
 # What of numpy.random and torch may be named: generators that are made with a key and passed on.

@@ -1,4 +1,5 @@
 import json
+import sqlite3
 
 import pytest
 
@@ -192,3 +193,30 @@ def test_report_writes_picture_page_and_json_and_renews_the_readme(call, smoke_s
     for claim in data["claims"]:
         assert claim["statement"] in text
         assert claim["statement"] in base.with_suffix(".md").read_text()
+
+
+def damaged(path, statement):
+    db = sqlite3.connect(path)
+    db.execute(statement)
+    db.commit()
+    db.close()
+
+
+def test_a_corrupt_chunk_and_a_newer_format_are_one_line_errors_and_repair_mends_the_first(call, smoke_store, tmp_path):
+    path = tmp_path / "copy.sqlite"
+    with sqlite3.connect(smoke_store) as source, sqlite3.connect(path) as copy:
+        source.backup(copy)
+    source.close()
+    copy.close()
+    before = json.loads(call("show", STUDY, "--json", "--store", str(path))[1])["claims"]
+    damaged(path, "UPDATE curves SET data = zeroblob(length(data)) WHERE metric = 'test_accuracy'")
+    code, _, err = call("show", STUDY, "--store", str(path))
+    assert (code, err.count("\n")) == (2, 1)
+    assert "corrupt" in err
+    assert "--repair" in err
+    args = ["run", STUDY, "--preset", "smoke", "--jobs", "1", "--store", str(path), "--json", "--repair"]
+    assert json.loads(call(*args)[1])["claims"] == before
+    damaged(path, "UPDATE meta SET value = '7'")
+    code, _, err = call("show", STUDY, "--store", str(path))
+    assert (code, err.count("\n")) == (2, 1)
+    assert "format 7" in err

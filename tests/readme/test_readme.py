@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 import headstart as hs
-from headstart.lab.report import BEGIN, END, results_table
+from headstart.lab.report import BEGIN, END, SPEED_BEGIN, SPEED_END, results_table, speed_table
 
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text()
@@ -27,10 +27,10 @@ def test_its_two_commands_are_targets_of_the_makefile():
     assert {"demo", "test"} <= set(commands) <= targets
 
 
-def test_its_table_is_the_one_that_the_results_give(monkeypatch):
+def test_its_tables_are_those_that_the_results_give(monkeypatch):
     monkeypatch.chdir(ROOT)
-    table = README.split(BEGIN)[1].split(END)[0].strip()
-    assert table == results_table(Path("docs/results")).strip()
+    for begin, end, table in [(BEGIN, END, results_table), (SPEED_BEGIN, SPEED_END, speed_table)]:
+        assert README.split(begin)[1].split(end)[0].strip() == table(Path("docs/results")).strip()
 
 
 def test_its_file_tree_names_what_is_there():

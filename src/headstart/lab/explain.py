@@ -3,25 +3,28 @@
 from typing import Any
 
 from headstart.engines import choose
+from headstart.lab.store import Store
 from headstart.lab.study import Study
 from headstart.lab.sweep import Search
 
 
-def explain_study(study: Study, knobs: Any) -> list[dict[str, Any]]:
-    """A row an arm: engine, reasons against faster ones, runs from an empty store, seconds and megabytes of one run.
+def explain_study(study: Study, knobs: Any, store: Store) -> list[dict[str, Any]]:
+    """A row an arm: engine, reasons against faster ones, runs in all, seconds and megabytes of one run.
 
-    A grid of learning rates may still be extended, so the numbers are those of the grid as it begins.
+    A grid of learning rates may still be extended, so the numbers are those of the grid as it begins; `stored` counts the
+    runs of that grid that the store has.
     """
     rows = []
     for arm in study.arms(knobs):
         choice = choose(arm.run)
-        cells = Search(arm.run, arm.sweep).needed()
+        cells, seeds = Search(arm.run, arm.sweep).needed(), arm.selection_seeds(knobs)
         rows.append(
             {
                 "arm": arm.name,
                 "engine": choice.engine.name,
                 "reasons": dict(choice.reasons),
-                "runs": len(cells) * len(arm.selection_seeds(knobs)) + len(arm.claim_seeds(knobs)),
+                "runs": len(cells) * len(seeds) + len(arm.claim_seeds(knobs)),
+                "stored": sum(len(store.seeds(cell.cell, arm.keep) & set(seeds)) for cell in cells),
                 "seconds_a_run": round(choice.engine.seconds(arm.run), 2),
                 "megabytes_a_run": round(choice.engine.memory(arm.run) / 2**20, 1),
             }
@@ -35,7 +38,7 @@ def print_explanation(rows: list[dict[str, Any]], jobs: int, console: Any) -> No
     from rich.table import Table
 
     table = Table(box=box.ROUNDED)
-    for column in ("arm", "engine", "runs", "seconds a run", "MB a run", "why not faster"):
+    for column in ("arm", "engine", "runs", "stored", "seconds a run", "MB a run", "why not faster"):
         table.add_column(column)
     for row in rows:
         reasons = "; ".join(f"{name}: {why}" for name, why in row["reasons"].items()) or "it is the fastest"
@@ -43,10 +46,11 @@ def print_explanation(rows: list[dict[str, Any]], jobs: int, console: Any) -> No
             row["arm"],
             row["engine"],
             str(row["runs"]),
+            str(row["stored"]),
             f"{row['seconds_a_run']:g}",
             f"{row['megabytes_a_run']:g}",
             reasons,
         )
     console.print(table)
     total = sum(row["runs"] * row["seconds_a_run"] for row in rows)
-    console.print(f"about {total / jobs / 60:.1f} minutes with {jobs} processes from an empty store")
+    console.print(f"about {total / jobs / 60:.1f} minutes on {jobs} cores from an empty store")

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
 BEGIN, END = "<!-- results: begin (headstart report writes this table) -->", "<!-- results: end -->"
+SPEED_BEGIN, SPEED_END = "<!-- speed: begin (headstart report writes this table) -->", "<!-- speed: end -->"
 _COLOURS = {"holds": "green", "does not hold": "red", "undecided": "yellow"}
 
 
@@ -85,15 +86,34 @@ def results_table(root: Path) -> str:
     return "\n".join(rows)
 
 
+def speed_table(root: Path) -> str:
+    """The rows of <root>/benchmark.json in short, for the README: our rate beside PyTorch's loop and the best peer."""
+    path = root / "benchmark.json"
+    rows = json.loads(path.read_text()) if path.exists() else []
+    head = ("workload", "engine", "model-steps a second", "over a PyTorch loop", "over the best other peer")
+    out = [f"| {' | '.join(head)} |", "|---|---|---|---|---|"]
+    for name in dict.fromkeys((row["workload"], row["variant"]) for row in rows):
+        peers = {row["peer"]: row for row in rows if (row["workload"], row["variant"]) == name}
+        first, loop = next(iter(peers.values())), peers.get("loop")
+        best = min((row for peer, row in peers.items() if peer != "loop"), key=lambda row: row["ratio"])
+        loops = f"{loop['ratio']:.1f}" if loop else ""
+        out.append(
+            f"| {name[0]} {name[1]} | {first['engine']} | {first['steps_per_second']:,.0f} | {loops} "
+            f"| {best['ratio']:.1f} ({best['peer']}) |"
+        )
+    return "\n".join(out)
+
+
 def update_readme(readme: Path, root: Path) -> bool:
-    """Put the table between the README's two marks; False if it has none."""
-    text = readme.read_text() if readme.exists() else ""
-    if BEGIN not in text or END not in text:
-        return False
-    before, rest = text.split(BEGIN, 1)
-    after = rest.split(END, 1)[1]
-    _write(readme, f"{before}{BEGIN}\n{results_table(root)}\n{END}{after}")
-    return True
+    """Put the tables between the README's marks; False if it has none."""
+    text = old = readme.read_text() if readme.exists() else ""
+    for begin, end, table in ((BEGIN, END, results_table(root)), (SPEED_BEGIN, SPEED_END, speed_table(root))):
+        if begin in text and end in text:
+            before, rest = text.split(begin, 1)
+            text = f"{before}{begin}\n{table}\n{end}{rest.split(end, 1)[1]}"
+    if BEGIN in old or SPEED_BEGIN in old:
+        _write(readme, text)
+    return BEGIN in old or SPEED_BEGIN in old
 
 
 def scoreboard(reports: Sequence[Mapping[str, Any]]) -> "Table":
