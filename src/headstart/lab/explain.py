@@ -11,8 +11,8 @@ from headstart.lab.sweep import Search
 def explain_study(study: Study, knobs: Any, store: Store) -> list[dict[str, Any]]:
     """A row an arm: engine, reasons against faster ones, runs in all, seconds and megabytes of one run.
 
-    A grid of learning rates may still be extended, so the numbers are those of the grid as it begins; `stored` counts the
-    runs of that grid that the store has.
+    A grid of learning rates may still be extended, so the numbers are those of the grid as it begins; `stored` counts
+    the runs of that grid that the store has.
     """
     rows = []
     for arm in study.arms(knobs):
