@@ -65,7 +65,7 @@ def plain_signature(app, what, name, obj, options, signature, returns):
 
 
 # Written by `headstart report` and by hand as work goes on; a checkout may have neither yet.
-OPTIONAL_PAGES = ("results/*/*", "log*")
+OPTIONAL_PAGES = ("results/*/*", "results/benchmark*", "log*")
 
 
 def put_results(app, docname, source):

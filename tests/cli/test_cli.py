@@ -208,13 +208,13 @@ def test_a_corrupt_chunk_and_a_newer_format_are_one_line_errors_and_repair_mends
         source.backup(copy)
     source.close()
     copy.close()
-    before = json.loads(call("show", STUDY, "--json", "--store", str(path))[1])["claims"]
+    args = ["run", STUDY, "--preset", "smoke", "--jobs", "1", "--store", str(path), "--json", "--repair"]
+    before = json.loads(call(*args)[1])["claims"]
     damaged(path, "UPDATE curves SET data = zeroblob(length(data)) WHERE metric = 'test_accuracy'")
     code, _, err = call("show", STUDY, "--store", str(path))
     assert (code, err.count("\n")) == (2, 1)
     assert "corrupt" in err
     assert "--repair" in err
-    args = ["run", STUDY, "--preset", "smoke", "--jobs", "1", "--store", str(path), "--json", "--repair"]
     assert json.loads(call(*args)[1])["claims"] == before
     damaged(path, "UPDATE meta SET value = '7'")
     code, _, err = call("show", STUDY, "--store", str(path))
