@@ -1,11 +1,11 @@
 """Runs that are killed or interrupted lose nothing and end with the same claims."""
 
 import json
-import os
 import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import pytest
 
@@ -41,6 +41,13 @@ def children_of(pid):
     return [int(word) for word in out.split()]
 
 
+def is_running(pid):
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
+    except OSError:
+        return False
+
+
 def claims(path):
     process = start(path)
     out, err = process.communicate(timeout=300)
@@ -58,16 +65,28 @@ def test_a_killed_run_started_again_ends_with_the_same_claims(tmp_path, undistur
     path = tmp_path / "s.sqlite"
     process = start(path)
     wait_for_runs(process, path, 5)
-    workers = children_of(process.pid)
     process.send_signal(signal.SIGKILL)
     process.communicate()
-    kept = finished_runs(path)
-    assert kept >= 5
-    deadline = time.monotonic() + 20
-    while any(os.path.exists(f"/proc/{pid}") for pid in workers) and time.monotonic() < deadline:
-        time.sleep(0.1)
-    assert not any(os.path.exists(f"/proc/{pid}") for pid in workers), "workers outlive the run that was killed"
+    assert finished_runs(path) >= 5
     assert claims(path) == undisturbed
+
+
+def test_worker_processes_die_with_the_run_that_was_killed(tmp_path):
+    study = Path(__file__).parents[1] / "studies" / "users_study.py"
+    call = [sys.executable, "-m", "headstart", "run", str(study), "--set", "steps=1000000", "--jobs", "2"]
+    process = subprocess.Popen([*call, "--store", str(tmp_path / "s.sqlite")], stderr=subprocess.DEVNULL)
+    began = time.monotonic()
+    # Two workers and the process that tracks their shared memory.
+    while len(workers := children_of(process.pid)) < 2:
+        assert process.poll() is None
+        assert time.monotonic() - began < 60
+        time.sleep(0.1)
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    deadline = time.monotonic() + 30
+    while (alive := [pid for pid in workers if is_running(pid)]) and time.monotonic() < deadline:
+        time.sleep(0.1)
+    assert not alive, "workers outlive the run that was killed"
 
 
 def test_ctrl_c_keeps_what_is_finished_and_exits_with_130(tmp_path, undisturbed):

@@ -51,60 +51,22 @@ def test_a_paper_is_the_studies_of_its_folder():
     assert select("less_data", only="mlp")
 
 
-USERS_STUDY = '''
-"""Does a user's own task, in a file outside the package, work?"""
-from dataclasses import dataclass, replace
-import headstart as hs
-from headstart.tasks.parity import ACCURACY
-
-@dataclass(frozen=True)
-class Majority:
-    dim: int
-    semantics = 1
-    losses = ("mse",)
-    num_test = 64
-    metrics = (ACCURACY,)
-    population_size = None
-    def sample(self, seed, ids, stream=hs.Stream.DATA):
-        inner = hs.Parity(self.dim, 1).sample(seed, ids, stream)
-        return hs.Samples(inner.x, (2 * (inner.x.sum(1) > 0) - 1).astype("float32"))
-    def population(self, seed, ids=None):
-        raise NotImplementedError
-
-def arms(knobs):
-    run = hs.Run(Majority(5), hs.MLP(4), hs.Online(), hs.MSE(), hs.SGD(0.1), hs.Batch(8), budget=hs.Budget(20, 5))
-    return [hs.Arm("small", "16", replace(run, plan=hs.Fixed(16)), hs.Sweep(0.1, 0.2), hs.Side.SMALL),
-            hs.Arm("large", "fresh", run, hs.Sweep(0.1, 0.2), hs.Side.LARGE)]
-
-def claims(knobs):
-    return [hs.Claim("final", "small is better", "-", hs.above(1), hs.FinalRatio("small", "large"))]
-
-def figure(results):
-    from headstart.lab.figures import draw_curve, house_style
-    with house_style() as module:
-        picture = module.Figure()
-        for arm in results.arms:
-            draw_curve(picture.subplots(), results, arm)
-        return picture
-
-knobs = hs.Knobs(num_seeds=2, num_selection_seeds=1)
-STUDY = hs.Study("users_study", "A user's study", "none", "none", {"smoke": knobs, "laptop": knobs},
-                 {"smoke": 0, "laptop": 0}, arms, claims, figure)
-'''
+USERS_STUDY = Path(__file__).parent / "users_study.py"
 
 
 def test_a_study_file_outside_the_package_runs_by_its_path_in_worker_processes(tmp_path, monkeypatch, capsys):
     from headstart.cli import main
 
-    monkeypatch.syspath_prepend(str(tmp_path))
-    path = tmp_path / "users_study.py"
-    path.write_text(USERS_STUDY)
-    main(["run", str(path), "--jobs", "2", "--store", str(tmp_path / "s.sqlite"), "--preset", "smoke"])
+    monkeypatch.syspath_prepend(str(USERS_STUDY.parent))
+    main(["run", str(USERS_STUDY), "--jobs", "2", "--store", str(tmp_path / "s.sqlite"), "--preset", "smoke"])
     assert "small is better" in capsys.readouterr().out
     with hs.open_store(tmp_path / "s.sqlite") as store:
         traces = store.traces(study="users_study")
         assert len(traces) == 4
-        assert store.run_of(traces[0].cell).task == find(str(path)).arms(None)[0].run.task
+        assert (
+            store.run_of(traces[0].cell).task
+            == find(str(USERS_STUDY)).arms(find(str(USERS_STUDY)).knobs("smoke"))[0].run.task
+        )
 
 
 def test_a_study_file_must_bind_a_study(tmp_path):
