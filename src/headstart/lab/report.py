@@ -98,7 +98,7 @@ def speed_table(root: Path) -> str:
         best = min((row for peer, row in peers.items() if peer != "loop"), key=lambda row: row["ratio"])
         loops = f"{loop['ratio']:.1f}" if loop else ""
         out.append(
-            f"| {name[0]} {name[1]} | {first['engine']} | {first['steps_per_second']:,.0f} | {loops} "
+            f"| {f'{name[0]} {name[1]}'.strip()} | {first['engine']} | {first['steps_per_second']:,.0f} | {loops} "
             f"| {best['ratio']:.1f} ({best['peer']}) |"
         )
     return "\n".join(out)
