@@ -28,13 +28,19 @@ def interval(claim: Mapping[str, Any]) -> str:
     return f"{estimate} [{number(claim['low'])}, {number(claim['high'])}]"
 
 
+def seeds_of(report: Mapping[str, Any]) -> str:
+    """How many seeds the claims use; cheap arms may have a multiple."""
+    most = max(report["seeds_factor"].values(), default=1)
+    return f"{report['seeds']} seeds" + (f" (cheap arms up to {most * report['seeds']})" if most > 1 else "")
+
+
 def claims_table(report: Mapping[str, Any]) -> "Table":
     """The claims of a report as a rich table."""
     from rich import box
     from rich.table import Table
 
     table = Table(
-        title=f"{report['study']} · {report['preset']} · {report['seeds']} seeds", box=box.ROUNDED, show_lines=True
+        title=f"{report['study']} · {report['preset']} · {seeds_of(report)}", box=box.ROUNDED, show_lines=True
     )
     for name, ratio in (("claim", 5), ("ours [95% interval]", 3), ("paper", 4), ("verdict", 2)):
         table.add_column(name, ratio=ratio, overflow="fold")
@@ -64,7 +70,7 @@ def _page(study: Study, report: Mapping[str, Any], picture: str) -> str:
     )
     command = f"headstart run {study.command} --preset {report['preset']}"
     return (
-        f"# {study.title}\n\n{report['paper']}, {report['figures']}. `{command}`, {report['seeds']} seeds, "
+        f"# {study.title}\n\n{report['paper']}, {report['figures']}. `{command}`, {seeds_of(report)}, "
         f"{report['minutes']:.1f} minutes on {report['machine']}, commit {report['commit']}.\n\n"
         f"![{study.title}]({picture})\n\n"
         f"| claim | ours [95% interval] | paper | verdict |\n|---|---|---|---|\n{claims}\n\n"
