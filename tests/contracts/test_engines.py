@@ -424,7 +424,7 @@ def test_a_run_that_begins_beyond_all_bounds_has_diverged_without_a_record(engin
 
 @every_engine
 def test_a_loss_ten_thousand_times_the_first_is_a_divergence_though_it_is_finite(engine):
-    # The readout's bias contracts by 0.2 a step from where it is put: finite, and far beyond any loss of the task.
+    # At this rate some of these runs blow up slowly enough to be finite at a record, far beyond any loss of the task.
     run = replace(PARITY, task=SingleIndex(6, Hermite(2)), model=MLP(4), optimizer=SGD(0.4), budget=Budget(40, 1))
     outcomes = train(engine, *(run.at(seed) for seed in range(6)))
     for outcome in outcomes:

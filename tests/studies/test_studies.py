@@ -46,6 +46,19 @@ def test_every_preset_can_be_built_and_every_claim_is_distinct(study, preset):
     assert all(claim.paper for claim in claims)
 
 
+def test_another_first_seed_replicates_a_study_on_new_seeds_at_the_same_learning_rates(tmp_path):
+    study = find("less_data/mini_and_full_batch_mlp")
+    with hs.open_store(tmp_path / "s.sqlite") as store:
+        one, other = (
+            conduct(study, "smoke", study.knobs("smoke", {"first_seed": seed}), store, Silent()) for seed in ("0", "50")
+        )
+    assert one.report["learning_rates"] == other.report["learning_rates"]
+    assert one.report["claims"] != other.report["claims"]
+    assert {s.seed for many in other.results.summaries.values() for s in many} == {50, 51, 52}
+    with pytest.raises(hs.HeadstartError, match="first_seed=-1"):
+        study.knobs("smoke", {"first_seed": "-1"})
+
+
 def test_a_paper_is_the_studies_of_its_folder():
     assert [s.name for s in select("less_data")] == [n for n in all_studies() if n.startswith("less_data/")]
     assert select("less_data", only="mlp")

@@ -17,7 +17,7 @@ from headstart.core.trace import Status, Summary, Traces
 from headstart.lab.claims import Checked, Claim, check_claim
 from headstart.lab.ledger import Edition
 from headstart.lab.store import Keep, Store
-from headstart.lab.sweep import Search, Sweep, Tuned, selection_seeds, with_rate
+from headstart.lab.sweep import FIRST_SELECTION_SEED, Search, Sweep, Tuned, selection_seeds, with_rate
 from headstart.run import Run
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ class Arm:
 
     def claim_seeds(self, knobs: Any) -> list[int]:
         """The seeds its claims are computed on."""
-        return list(range(knobs.num_seeds * self.seeds_factor))
+        return list(range(knobs.first_seed, knobs.first_seed + knobs.num_seeds * self.seeds_factor))
 
     def selection_seeds(self, knobs: Any) -> list[int]:
         """The seeds its learning rate is chosen on, disjoint from those of claims."""
@@ -57,16 +57,23 @@ class Arm:
 
 @dataclass(frozen=True)
 class Knobs:
-    """What every study lets its user set: how many seeds claims use, and how many choose the learning rates."""
+    """What every study lets its user set: how many seeds claims use, and how many choose the learning rates.
+
+    Claims use seeds from `first_seed` on: another one replicates a study on seeds that no one has looked at, at the
+    same learning rates.
+    """
 
     num_seeds: int = 16
     num_selection_seeds: int = 4
+    first_seed: int = 0
 
     def __post_init__(self) -> None:
         for name in ("num_seeds", "num_selection_seeds"):
             least = 2 if name == "num_seeds" else 1
             if getattr(self, name) < least:
                 raise HeadstartError(f"{name}={getattr(self, name)}: use at least {least}")
+        if not 0 <= self.first_seed < FIRST_SELECTION_SEED // 2:
+            raise HeadstartError(f"first_seed={self.first_seed}: use 0 to {FIRST_SELECTION_SEED // 2 - 1}")
 
 
 @dataclass(frozen=True)
