@@ -18,7 +18,9 @@ $(READY): pyproject.toml constraints.txt
 	@test -x $(BIN)/python || $(PYTHON) -m venv .venv
 	@echo "setting up .venv (about a minute; once)"
 	@$(BIN)/python -m pip install --quiet --upgrade pip
-	@$(BIN)/python -m pip install --quiet -c constraints.txt -e . --group dev
+	@$(BIN)/python -m pip install --quiet -c constraints.txt -e ".[huggingface,lightning]" --group dev
+	@# A peer in the tests of muP. Its torchvision has no CPU build and is not needed.
+	@$(BIN)/python -m pip install --quiet -c constraints.txt --no-deps mup
 	@touch $@
 
 demo: setup
