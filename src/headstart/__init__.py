@@ -32,7 +32,7 @@ from headstart.lab import (
 from headstart.lab.figures import draw_curve, house_style
 from headstart.losses import MSE, Correlation, Hinge, Logistic
 from headstart.measures import Estimate, bootstrap
-from headstart.methods import LayerScale, Method
+from headstart.methods import LayerScale, Method, MuP, RandomLabels, SampledBias, Whiten, ZeroMean
 from headstart.models import MLP, Activation, Init, Model
 from headstart.optimizers import SGD, AdamW
 from headstart.plans import Fixed, Online, Phase, Phases, Plan
@@ -69,17 +69,20 @@ __all__ = [
     "Method",
     "Metric",
     "Model",
+    "MuP",
     "Online",
     "Parameter",
     "Parity",
     "Phase",
     "Phases",
     "Plan",
+    "RandomLabels",
     "Reaches",
     "Results",
     "Role",
     "Run",
     "Same",
+    "SampledBias",
     "Samples",
     "Side",
     "SingleIndex",
@@ -94,7 +97,9 @@ __all__ = [
     "Trace",
     "Traces",
     "Verdict",
+    "Whiten",
     "Within",
+    "ZeroMean",
     "above",
     "below",
     "bootstrap",

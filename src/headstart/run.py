@@ -122,6 +122,8 @@ class Run:
             raise HeadstartError(
                 f"Run(loss={self.loss}): {type(self.task).__name__} offers {', '.join(self.task.losses)}"
             )
+        for method in self.methods:
+            method.check(self.task)
         course = self.plan.course(self.batch, self.budget.steps)
         if isinstance(self.batch, FullBatch) and self.task.population_size is None:
             for leg in course.legs:

@@ -26,13 +26,13 @@ def lowered(*methods, rates=()):
 
 @pytest.mark.parametrize("method", [Method(), LayerScale(), LayerScale(init={Role.HIDDEN: 1}, rate={Role.HIDDEN: 1})])
 def test_the_neutral_method_scales_by_exactly_one(method):
-    assert {method.init_scale(p) for p in PARAMETERS} == {method.rate_scale(p) for p in PARAMETERS} == {1.0}
+    assert {method.init_scale(p) for p in PARAMETERS} == {method.rate_scale(p, SGD(1)) for p in PARAMETERS} == {1.0}
 
 
 def test_factors_go_to_their_roles_and_to_no_other():
     method = LayerScale(init={Role.INPUT: 2, Role.BIAS: 0}, rate={Role.READOUT: 0.5})
     assert [method.init_scale(p) for p in PARAMETERS] == [2, 0, 1, 0, 1, 0]
-    assert [method.rate_scale(p) for p in PARAMETERS] == [1, 1, 1, 1, 0.5, 1]
+    assert [method.rate_scale(p, SGD(1)) for p in PARAMETERS] == [1, 1, 1, 1, 0.5, 1]
 
 
 def test_factors_of_several_methods_multiply():
@@ -55,14 +55,36 @@ def test_initial_weights_are_scaled_in_float32():
         assert (scaled[p.name] == weights[p.name] * (3 if p.role is Role.READOUT else 1)).all()
 
 
+def test_a_layer_may_be_named_by_its_number_and_multiplies_with_its_role():
+    method = LayerScale(init={0: 3, 2: 5, Role.READOUT: 2}, rate={1: 7})
+    assert [method.init_scale(p) for p in PARAMETERS] == [3, 3, 1, 1, 10, 5]
+    assert [method.rate_scale(p, SGD(1)) for p in PARAMETERS] == [1, 1, 7, 7, 1, 1]
+    assert method == LayerScale(init={Role.READOUT: 2, 2: 5, 0: 3}, rate={1: 7})
+
+
+def test_alpha_divides_the_input_layer_and_multiplies_the_readout():
+    method = LayerScale.alpha(4)
+    assert [method.init_scale(p) for p in PARAMETERS] == [0.25, 1, 1, 1, 4, 1]
+    assert LayerScale.alpha(1) == LayerScale(init={Role.INPUT: 1, Role.READOUT: 1})
+    with pytest.raises(HeadstartError, match="alpha=0"):
+        LayerScale.alpha(0)
+
+
 def test_a_scale_survives_json():
-    method = LayerScale(init={Role.INPUT: 2}, rate={Role.READOUT: 0.5})
+    method = LayerScale(init={Role.INPUT: 2, 1: 3}, rate={Role.READOUT: 0.5})
     assert decode(json.loads(json.dumps(encode(method)))) == method
 
 
 @pytest.mark.parametrize(
     ("factors", "message"),
-    [({"outptu": 2}, "outptu.*readout"), ({"input": -1}, "-1"), ({"input": float("nan")}, "nan")],
+    [
+        ({"outptu": 2}, "outptu.*readout"),
+        ({-1: 2}, "-1"),
+        ({0: -2}, "-2"),
+        ({True: 2}, "True"),
+        ({"input": -1}, "-1"),
+        ({"input": float("nan")}, "nan"),
+    ],
 )
 @pytest.mark.parametrize("argument", ["init", "rate"])
 def test_a_factor_that_makes_no_sense_is_refused(argument, factors, message):

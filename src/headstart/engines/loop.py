@@ -11,15 +11,14 @@ import torch
 
 from headstart.core.errors import HeadstartError
 from headstart.core.files import replacing
-from headstart.core.streams import Stream
 from headstart.core.trace import Status, Trace
 from headstart.core.units import FullBatch, flops_per_sample
 from headstart.engines.engine import Interrupted, Job, Outcome, Watch
 from headstart.engines.lower import Lowered, has_diverged, lower, samples_processed
 from headstart.models import Weights
-from headstart.plans import Course, Place, Pool
+from headstart.plans import Place
 from headstart.run import At, Reaches, Run, Step, reached
-from headstart.tasks import held_out
+from headstart.tasks import Samples, held_out
 
 # Gradients of a full batch are summed over chunks this long, so that activations stay in cache.
 CHUNK = 2**11
@@ -85,16 +84,16 @@ def check_device(device: str) -> None:
 class _Feed:
     """The tensors of each step's batch: pools are made once, fresh samples a block of steps at a time."""
 
-    def __init__(self, run: Run, course: Course, device: str) -> None:
-        self.run, self.course, self.device = run, course, device
-        self.pool: Pool | None = None
+    def __init__(self, run: Run, lowered: Lowered, device: str) -> None:
+        self.run, self.lowered, self.course, self.device = run, lowered, lowered.course, device
+        self.leg: int | None = None
         self.block: tuple[Place, int, int] | None = None
         self.x, self.y = torch.empty(0), torch.empty(0)
         self.block_x, self.block_y = torch.empty(0), torch.empty(0)
 
     def batch(self, place: Place, step: int) -> tuple[torch.Tensor, torch.Tensor]:
         """Inputs [n, dim] and targets [n] of the batch at `step`."""
-        self._hold(self.course.pool(place))
+        self._hold(place)
         size = self.course.batch
         if size is None:
             return self.x, self.y
@@ -104,15 +103,14 @@ class _Feed:
         rows = slice((step - self.block[1]) * size, (step - self.block[1] + 1) * size)
         return self.block_x[rows], self.block_y[rows]
 
-    def _hold(self, pool: Pool) -> None:
-        if pool == self.pool:
+    def _hold(self, place: Place) -> None:
+        if place.leg == self.leg:
             return
-        self.pool, seed = pool, self.run.seed
-        if pool.size is not None:
-            self.x, self.y = self._tensors(np.arange(pool.first, pool.first + pool.size))
+        self.leg = place.leg
+        if self.course.pool(place).size is not None:
+            self.x, self.y = self._tensors(self.lowered.pool(place.leg))
         elif self.course.batch is None:
-            data = self.run.task.population(seed)
-            self.x, self.y = (torch.from_numpy(a).to(self.device) for a in (data.x, data.y))
+            self.x, self.y = self._tensors(self.run.task.population(self.run.seed))
 
     def _draw(self, place: Place, step: int) -> None:
         left = self.course.steps_left(place, step)
@@ -120,14 +118,13 @@ class _Feed:
         ids = self.course.ids(place, step, num_steps)
         pool = self.course.pool(place)
         if pool.size is None:
-            self.block_x, self.block_y = self._tensors(ids)
+            self.block_x, self.block_y = self._tensors(self.lowered.draw(place.leg, ids))
         else:
             rows = torch.from_numpy(ids - pool.first).to(self.device)
             self.block_x, self.block_y = self.x[rows], self.y[rows]
         self.block = (place, step, step + num_steps)
 
-    def _tensors(self, ids: Any) -> tuple[torch.Tensor, torch.Tensor]:
-        data = self.run.task.sample(self.run.seed, ids, Stream.DATA)
+    def _tensors(self, data: Samples) -> tuple[torch.Tensor, torch.Tensor]:
         return torch.from_numpy(data.x).to(self.device), torch.from_numpy(data.y).to(self.device)
 
 
@@ -158,7 +155,7 @@ class _Training:
         self.optimizer = self.run.optimizer.build(self.groups)
         self.flops = flops_per_sample(lowered.parameters)
         self.roles = {p.name: p.role for p in lowered.parameters}
-        self.feed = _Feed(self.run, self.course, device)
+        self.feed = _Feed(self.run, lowered, device)
         test = held_out(self.run.task, self.run.seed)
         self.test = tuple(torch.from_numpy(a).to(device) for a in (test.x, test.y))
         self.step, self.samples, self.seconds = 0, 0, 0.0

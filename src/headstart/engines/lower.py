@@ -1,25 +1,50 @@
-"""A run lowered to the plain values every engine reads: its course, and a scale and a rate for each parameter."""
+"""A run lowered to what every engine reads: its course, its samples, and a scale and a rate for each parameter."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 from math import prod
 
 import numpy as np
+from numpy.typing import NDArray
 
+from headstart.core.errors import HeadstartError
 from headstart.core.roles import Parameter
+from headstart.core.streams import Stream
+from headstart.methods import Method
 from headstart.models import Weights
 from headstart.plans import Course
 from headstart.run import Run
+from headstart.tasks import Samples
 
 
 @dataclass(frozen=True)
 class Lowered:
-    """What remains of a run's plan, optimizer and methods once every hook has been asked."""
+    """What remains of a run's plan, optimizer and methods once every hook has been asked.
 
+    `altering` are the methods that change the training samples of each leg of the course, in the order written; where
+    there are none an engine may draw the task's samples by itself.
+    """
+
+    run: Run
     course: Course
+    altering: tuple[tuple[Method, ...], ...]
     parameters: tuple[Parameter, ...]
     init_scales: tuple[float, ...]
     rates: tuple[float, ...]
+
+    def draw(self, leg: int, ids: NDArray[np.int64]) -> Samples:
+        """The training samples of a leg with these ids; of a finite pool, all of it."""
+        seed, pool = self.run.seed, self.course.legs[leg].pool
+        samples = self.run.task.sample(seed, ids, Stream.DATA)
+        for method in self.altering[leg]:
+            samples = method.samples(self.run.task, seed, leg, pool, ids, samples)
+        return samples
+
+    def pool(self, leg: int) -> Samples:
+        """The training samples of a leg's finite pool."""
+        pool = self.course.legs[leg].pool
+        assert pool.size is not None
+        return self.draw(leg, np.arange(pool.first, pool.first + pool.size))
 
     def scaled(self, weights: Weights) -> Weights:
         """Fresh weights times the init scale of each parameter."""
@@ -32,11 +57,24 @@ class Lowered:
 def lower(run: Run) -> Lowered:
     """Ask every method for its factors; they multiply in the order written."""
     parameters = run.model.parameters(run.task.dim)
+    course = run.plan.course(run.batch, run.budget.steps)
+    altering = tuple(
+        tuple(method for method in run.methods if method.alters(number, leg.pool))
+        for number, leg in enumerate(course.legs)
+    )
+    for methods, leg in zip(altering, course.legs, strict=True):
+        if methods and leg.pool.size is None and course.batch is None:
+            raise HeadstartError(f"{methods[0]}: changes samples, but this run takes the exact population; use Fixed")
     return Lowered(
-        course=run.plan.course(run.batch, run.budget.steps),
+        run=run,
+        course=course,
+        altering=altering,
         parameters=parameters,
         init_scales=tuple(prod((m.init_scale(p) for m in run.methods), start=1.0) for p in parameters),
-        rates=tuple(prod((m.rate_scale(p) for m in run.methods), start=run.optimizer.rate(p.role)) for p in parameters),
+        rates=tuple(
+            prod((m.rate_scale(p, run.optimizer) for m in run.methods), start=run.optimizer.rate(p.role))
+            for p in parameters
+        ),
     )
 
 

@@ -2,6 +2,7 @@
 
 from headstart.lab.claims import Checked, Claim, FinalRatio, TimeRatio, Verdict, Within, above, below
 from headstart.lab.conduct import conduct
+from headstart.lab.coordinate_check import coordinate_check
 from headstart.lab.store import Keep, Store, open_store
 from headstart.lab.study import Arm, Knobs, Results, Side, Study, stored
 from headstart.lab.sweep import Sweep
@@ -28,6 +29,7 @@ __all__ = [
     "below",
     "bootstrap",
     "conduct",
+    "coordinate_check",
     "open_store",
     "stored",
     "train",

@@ -1,6 +1,7 @@
 """Level 3: pure functions of weights and traces. What looks and does not touch."""
 
 from headstart.measures.area import area_under
+from headstart.measures.coordinates import coordinate_sizes
 from headstart.measures.intervals import Estimate, bootstrap, bootstrap_bounds, mean_band
 from headstart.measures.norms import readout_ratio
 from headstart.measures.time_to_target import monotone, success_probability, time_to_target
@@ -10,6 +11,7 @@ __all__ = [
     "area_under",
     "bootstrap",
     "bootstrap_bounds",
+    "coordinate_sizes",
     "mean_band",
     "monotone",
     "readout_ratio",

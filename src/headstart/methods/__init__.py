@@ -1,6 +1,10 @@
 """Level 3: what changes training, one idea a file."""
 
+from headstart.methods.debias import Whiten, ZeroMean
+from headstart.methods.labels import RandomLabels
 from headstart.methods.layer_scale import LayerScale
 from headstart.methods.method import Method
+from headstart.methods.mup import MuP
+from headstart.methods.sampled_bias import SampledBias
 
-__all__ = ["LayerScale", "Method"]
+__all__ = ["LayerScale", "Method", "MuP", "RandomLabels", "SampledBias", "Whiten", "ZeroMean"]

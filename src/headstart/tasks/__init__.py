@@ -2,6 +2,15 @@
 
 from headstart.tasks.parity import Parity
 from headstart.tasks.single_index import Hermite, SingleIndex
-from headstart.tasks.task import Samples, Task, held_out
+from headstart.tasks.task import RandomlyLabelled, Relabelled, Samples, Task, held_out
 
-__all__ = ["Hermite", "Parity", "Samples", "SingleIndex", "Task", "held_out"]
+__all__ = [
+    "Hermite",
+    "Parity",
+    "RandomlyLabelled",
+    "Relabelled",
+    "Samples",
+    "SingleIndex",
+    "Task",
+    "held_out",
+]

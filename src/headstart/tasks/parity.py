@@ -64,14 +64,18 @@ class Parity:
         """2^dim up to dim 24."""
         return 2**self.dim if self.dim <= _LARGEST_POPULATION_DIM else None
 
-    def label(self, x: NDArray[np.float32]) -> NDArray[np.float32]:
-        """The product of the support coordinates, float32[n]."""
+    def label(self, seed: int, x: NDArray[np.float32]) -> NDArray[np.float32]:
+        """The product of the support coordinates, float32[n]; the seed plays no part."""
         return x[:, list(self.support or ())].prod(axis=1, dtype=np.float32)
+
+    def random_labels(self, seed: int, ids: NDArray[np.int64], x: NDArray[np.float32]) -> NDArray[np.float32]:
+        """Uniform signs, one a sample id."""
+        return signs(seed, Stream.LABELS, ids, 1)[:, 0]
 
     def sample(self, seed: int, ids: NDArray[np.int64], stream: Stream = Stream.DATA) -> Samples:
         """Uniform points, one a sample id."""
         x = signs(seed, stream, ids, self.dim)
-        return Samples(x, self.label(x))
+        return Samples(x, self.label(seed, x))
 
     def population(self, seed: int, ids: NDArray[np.int64] | None = None) -> Samples:
         """The points of {-1, +1}^dim, in the order of their index."""
@@ -83,4 +87,4 @@ class Parity:
         index = np.arange(self.population_size, dtype=np.int64) if ids is None else np.asarray(ids, dtype=np.int64)
         bits = np.unpackbits(index.astype("<u4").view(np.uint8).reshape(-1, 4), axis=1, bitorder="little")
         x = np.float32(1) - np.float32(2) * bits[:, : self.dim].astype(np.float32)
-        return Samples(x, self.label(x))
+        return Samples(x, self.label(seed, x))

@@ -74,15 +74,28 @@ class SingleIndex:
 
     def teacher(self, seed: int) -> NDArray[np.float64]:
         """w*, float64[dim]."""
-        w = normals(seed, Stream.TASK, [0], self.dim)[0].astype(np.float64)
+        return self._direction(seed, Stream.TASK)
+
+    def _direction(self, seed: int, stream: Stream) -> NDArray[np.float64]:
+        w = normals(seed, stream, [0], self.dim)[0].astype(np.float64)
         return w * (self.norm / np.linalg.norm(w))
+
+    def label(self, seed: int, x: NDArray[np.float32]) -> NDArray[np.float32]:
+        """link(<w*, x>), float32[n]."""
+        return self._link_of(x, self.teacher(seed))
+
+    def random_labels(self, seed: int, ids: NDArray[np.int64], x: NDArray[np.float32]) -> NDArray[np.float32]:
+        """link(<w_r, x>) with w_r independent of w* and as long: longer ones would make cubic labels explode."""
+        return self._link_of(x, self._direction(seed, Stream.LABELS))
+
+    def _link_of(self, x: NDArray[np.float32], direction: NDArray[np.float64]) -> NDArray[np.float32]:
+        # A sum over each row, not a matrix product, whose last bit depends on how many rows are asked at once.
+        return self.link((x.astype(np.float64) * direction).sum(axis=1)).astype(np.float32)
 
     def sample(self, seed: int, ids: NDArray[np.int64], stream: Stream = Stream.DATA) -> Samples:
         """Gaussian points with their labels, one a sample id."""
         x = normals(seed, stream, ids, self.dim)
-        # A sum over each row, not a matrix product, whose last bit depends on how many rows are asked at once.
-        index = (x.astype(np.float64) * self.teacher(seed)).sum(axis=1)
-        return Samples(x, self.link(index).astype(np.float32))
+        return Samples(x, self.label(seed, x))
 
     def population(self, seed: int, ids: NDArray[np.int64] | None = None) -> Samples:
         """There is none to enumerate."""

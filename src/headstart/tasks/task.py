@@ -53,6 +53,24 @@ class Task(Protocol):
         ...
 
 
+@runtime_checkable
+class Relabelled(Protocol):
+    """A task whose labels are a function of the input, so that inputs may be changed and labelled again."""
+
+    def label(self, seed: int, x: NDArray[np.float32]) -> NDArray[np.float32]:
+        """The labels of inputs x, float32[n]."""
+        ...
+
+
+@runtime_checkable
+class RandomlyLabelled(Protocol):
+    """A task that says what labels without information about it are."""
+
+    def random_labels(self, seed: int, ids: NDArray[np.int64], x: NDArray[np.float32]) -> NDArray[np.float32]:
+        """Labels float32[n] for the samples with these ids, the same whenever asked."""
+        ...
+
+
 def held_out(task: Task, seed: int) -> Samples:
     """The `task.num_test` fresh points that `seed` is evaluated on, drawn from the evaluation stream."""
     return task.sample(seed, np.arange(task.num_test, dtype=np.int64), Stream.EVALUATION)

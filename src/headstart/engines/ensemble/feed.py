@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 import torch
 
-from headstart.core.streams import Stream
+from headstart.engines.lower import lower
 from headstart.plans import Course, Place, Pool
 from headstart.run import Run
 from headstart.tasks import Samples, held_out
@@ -18,20 +18,23 @@ BLOCK = 64
 class Feed:
     """Test sets, pools and mini-batches [members, n, ...] on the device, at most `rows` samples a member at a time.
 
-    Samples are held once for each source, a (task, seed); `of` is the source of each member. Fresh samples are drawn
-    a block of steps at a time, of at most `block_bytes` if a step is smaller, into buffers that are used again.
+    Samples are held once for each source, a (task, seed, methods that change samples); `of` is the source of each
+    member. Fresh samples are drawn a block of steps at a time, of at most `block_bytes` if a step is smaller, into
+    buffers that are used again.
     """
 
     def __init__(self, runs: Sequence[Run], course: Course, device: str, rows: int, block_bytes: float) -> None:
         self.course, self.device, self.rows, self.last = course, device, rows, runs[0].budget.steps
         self.block_bytes = block_bytes
-        sources = {(run.task, run.seed): run for run in runs}
+        lowered = [lower(run) for run in runs]
+        keys = [(run.task, run.seed, its.altering) for run, its in zip(runs, lowered, strict=True)]
+        sources = dict(zip(keys, lowered, strict=True))
         number = {source: i for i, source in enumerate(sources)}
         self.sources = list(sources.values())
         self.shared = len(sources) < len(runs)
-        self.of = torch.tensor([number[run.task, run.seed] for run in runs], device=device)
-        self.test = self._stack(held_out(run.task, run.seed) for run in self.sources)
-        self.pool: Pool | None = None
+        self.of = torch.tensor([number[key] for key in keys], device=device)
+        self.test = self._stack(held_out(source.run.task, source.run.seed) for source in self.sources)
+        self.leg: int | None = None
         self.held: Pair = self.test
         self.block: tuple[Place, int, int] | None = None
         self.buffers: Pair | None = None
@@ -42,12 +45,12 @@ class Feed:
         """The number of samples in the batch of each step at this place."""
         if self.course.batch is not None:
             return self.course.batch
-        self._hold(self.course.pool(place))
+        self._hold(place.leg)
         return self.held[1].shape[1]
 
     def batch(self, place: Place, step: int) -> Iterator[Pair]:
         """Inputs and targets of the batch at `step`, [members, n, ...], in parts of at most `rows` samples."""
-        self._hold(self.course.pool(place))
+        self._hold(place.leg)
         if self.course.batch is None:
             yield from self.parts(self.held)
             return
@@ -74,17 +77,16 @@ class Feed:
         """The length of the parts of `num` samples: as equal as can be, since every length is traced once."""
         return -(-num // -(-num // self.rows))
 
-    def _hold(self, pool: Pool) -> None:
-        """Make the samples of a finite pool, or of the exact population if every step takes all of it."""
-        if pool == self.pool:
+    def _hold(self, leg: int) -> None:
+        """Make the samples of a leg's finite pool, or of the exact population if every step takes all of it."""
+        if leg == self.leg:
             return
-        self.pool, self.block = pool, None
+        self.leg, self.block = leg, None
         self.held = self.test  # let go of the last pool before the next one is made
-        if pool.size is not None:
-            ids = np.arange(pool.first, pool.first + pool.size)
-            self.held = self._stack(run.task.sample(run.seed, ids, Stream.DATA) for run in self.sources)
+        if self.course.legs[leg].pool.size is not None:
+            self.held = self._stack(source.pool(leg) for source in self.sources)
         elif self.course.batch is None:
-            self.held = self._stack(run.task.population(run.seed) for run in self.sources)
+            self.held = self._stack(source.run.task.population(source.run.seed) for source in self.sources)
 
     def _draw(self, place: Place, step: int) -> None:
         """The next block of steps of every source; it ends with the leg, or with the batch after the last step."""
@@ -92,10 +94,10 @@ class Feed:
         assert size is not None
         left = self.course.steps_left(place, step)
         num = min(self._block_steps(size, pool), self.last + 1 - step, *([] if left is None else [left]))
-        places = [place._replace(seed=run.seed) for run in self.sources]
+        places = [place._replace(seed=source.run.seed) for source in self.sources]
         if pool.size is None:
-            for source, (run, its) in enumerate(zip(self.sources, places, strict=True)):
-                self._write(source, num, run.task.sample(run.seed, self.course.ids(its, step, num), Stream.DATA))
+            for number, (source, its) in enumerate(zip(self.sources, places, strict=True)):
+                self._write(number, num, source.draw(place.leg, self.course.ids(its, step, num)))
             assert self.buffers is not None
             self.fresh = self.buffers[0][:num].to(self.device), self.buffers[1][:num].to(self.device)
         else:

@@ -34,7 +34,11 @@ class Members(NamedTuple):
 
 
 class Batches(NamedTuple):
-    """One leg of a course. `size` is -1 for fresh ids; `batch` is the pool's size for full batches."""
+    """One leg of a course. `size` is -1 for fresh ids; `batch` is the pool's size for full batches.
+
+    Where samples are `stored` they are read from the pools, which begin with the sample of id `origin`; else the
+    kernels draw them.
+    """
 
     batch: int
     full: int
@@ -43,6 +47,8 @@ class Batches(NamedTuple):
     replacement: int
     leg: int
     began: int
+    stored: int
+    origin: int
 
 
 @part

@@ -15,7 +15,7 @@ import numpy as np
 
 from headstart.engines.fused.batches import Batches, Members, Shape, draw_ids
 from headstart.engines.fused.compile import inlined, kernel, part
-from headstart.engines.fused.layout import flat
+from headstart.engines.fused.layout import LABEL_BIT, flat
 from headstart.engines.fused.losses import RELU, activate, loss_slope, loss_value
 from headstart.engines.fused.optim import update
 from headstart.engines.fused.random import packed_signs
@@ -26,6 +26,8 @@ from headstart.engines.fused.tables import CHUNK, build_tables, fold_tables, loc
 BLOCK = 8
 _f = np.float32
 _ZERO, _ONE = _f(0), _f(1)
+# Counts as one more coordinate of the support: set where a stored sample's label is not the parity of its inputs.
+_LABEL = np.uint64(1) << np.uint64(LABEL_BIT)
 
 
 class Scratch(NamedTuple):
@@ -268,7 +270,7 @@ def descend(shape: Shape, members: Members, m: Any, words: Any, num: Any, time: 
     for start in range(0, num, CHUNK):
         count = min(CHUNK, num - start)
         locate(words, start, count, s.groups, width, s.rows, s.signs)
-        parities(words, start, count, shape.support, s.labels)
+        parities(words, start, count, shape.support | _LABEL, s.labels)
         if shape.activation == RELU:
             bias_gradient += accumulate_relu(shape, w, a, c, scale, count, s)
         else:
@@ -278,9 +280,13 @@ def descend(shape: Shape, members: Members, m: Any, words: Any, num: Any, time: 
 
 
 @part
-def batch_words(shape: Shape, plan: Batches, seed: Any, step: Any, s: Scratch) -> None:
+def batch_words(shape: Shape, plan: Batches, seed: Any, step: Any, pool: Any, s: Scratch) -> None:
     """The packed samples of the mini-batch at `step`, in s.words."""
     draw_ids(plan, seed, step, s.ids, s.keys)
+    if plan.stored:
+        for n in range(plan.batch):
+            s.words[n] = pool[s.ids[n] - plan.origin]
+        return
     packed_signs(seed, np.uint64(2), s.ids, plan.batch, shape.dim, s.lanes, s.words)
 
 
@@ -288,13 +294,13 @@ def batch_words(shape: Shape, plan: Batches, seed: Any, step: Any, s: Scratch) -
 def advance(
     shape: Shape, members: Members, active: Any, plan: Batches, pools: Any, start: Any, stop: Any, s: Scratch
 ) -> None:
-    """Steps start .. stop - 1 of each active member. `pools`: uint64[members, size], the samples of full batches."""
+    """Steps start .. stop - 1 of each active member. `pools`: uint64[members, size], the samples that are stored."""
     for m in active:
         for step in range(start, stop):
             if plan.full:
                 descend(shape, members, m, pools[m], plan.batch, step + 1, s)
             else:
-                batch_words(shape, plan, members.seeds[m], step, s)
+                batch_words(shape, plan, members.seeds[m], step, pools[m], s)
                 descend(shape, members, m, s.words, plan.batch, step + 1, s)
 
 
@@ -307,7 +313,7 @@ def scores(shape: Shape, w: Any, words: Any, num: Any, s: Scratch) -> Any:
     for start in range(0, num, CHUNK):
         count = min(CHUNK, num - start)
         locate(words, start, count, s.groups, shape.width, s.rows, s.signs)
-        parities(words, start, count, shape.support, s.labels)
+        parities(words, start, count, shape.support | _LABEL, s.labels)
         outputs(shape, w, a, c, count, s)
         for n in range(count):
             hits += 1.0 if s.outputs[n] * s.labels[n] > _ZERO else 0.0
@@ -327,7 +333,7 @@ def evaluate(
         if plan.full:
             out[m, 2], out[m, 3] = scores(shape, w, pools[m], plan.batch, s)
         else:
-            batch_words(shape, plan, members.seeds[m], step, s)
+            batch_words(shape, plan, members.seeds[m], step, pools[m], s)
             out[m, 2], out[m, 3] = scores(shape, w, s.words, plan.batch, s)
 
 

@@ -304,6 +304,21 @@ def draw_samples(shape: Shape, seed: Any, stream: Any, m: Any, ids: Any, num: An
 
 
 @part
+def mini_batch(shape: Shape, plan: Batches, seed: Any, m: Any, step: Any, pool: Any, s: Scratch) -> None:
+    """The samples of the mini-batch at `step` in s.block: drawn, or copied from the pool they are stored in."""
+    draw_ids(plan, seed, step, s.ids, s.keys)
+    if not plan.stored:
+        draw_samples(shape, seed, np.uint64(2), m, s.ids, plan.batch, s.block, s)
+        return
+    size = (s.rows + 1) * CHUNK
+    for n in range(plan.batch):
+        id = s.ids[n] - plan.origin
+        source, target = id // CHUNK * size + id % CHUNK, n // CHUNK * size + n % CHUNK
+        for i in range(0, size, CHUNK):
+            s.block[target + i] = pool[source + i]
+
+
+@part
 def gradient(shape: Shape, w: Any, offsets: Any, x: Any, num: Any, s: Scratch) -> None:
     """s.gradient = that of the mean loss over `num` samples in blocks."""
     scale = _ONE / _f(num)
@@ -320,15 +335,14 @@ def gradient(shape: Shape, w: Any, offsets: Any, x: Any, num: Any, s: Scratch) -
 def advance(
     shape: Shape, members: Members, active: Any, plan: Batches, pools: Any, start: Any, stop: Any, s: Scratch
 ) -> None:
-    """Steps start .. stop - 1 of each active member. `pools`: float32[members, blocks], the samples of full batches."""
+    """Steps start .. stop - 1 of each active member. `pools`: float32[members, blocks], the samples that are stored."""
     offsets = members.offsets
     for m in active:
         w, seed = members.weights[m], members.seeds[m]
         x = pools[m] if plan.full else s.block
         for step in range(start, stop):
             if not plan.full:
-                draw_ids(plan, seed, step, s.ids, s.keys)
-                draw_samples(shape, seed, np.uint64(2), m, s.ids, plan.batch, s.block, s)
+                mini_batch(shape, plan, seed, m, step, pools[m], s)
             transpose(shape, w, offsets, s)
             gradient(shape, w, offsets, x, plan.batch, s)
             apply(shape, members, m, step + 1, s)
@@ -360,8 +374,7 @@ def evaluate(
     for m in active:
         w, seed = members.weights[m], members.seeds[m]
         if not plan.full:
-            draw_ids(plan, seed, step, s.ids, s.keys)
-            draw_samples(shape, seed, np.uint64(2), m, s.ids, plan.batch, s.block, s)
+            mini_batch(shape, plan, seed, m, step, pools[m], s)
         for split in range(2):
             x = test[m] if split == 0 else pools[m] if plan.full else s.block
             num = num_test if split == 0 else plan.batch

@@ -88,9 +88,15 @@ class Fused:
 
     def memory(self, run: Run) -> float:
         """The member's weights with optimizer state, its test set, its finite set if that is taken whole."""
-        layout, course = Layout(run.model.parameters(run.task.dim), uses_tables(run)), lower(run).course
+        layout, lowered = Layout(run.model.parameters(run.task.dim), uses_tables(run)), lower(run)
+        course = lowered.course
         sample = 8.0 if uses_tables(run) else 4.0 * (padded(run.task.dim, 4) + 1)
-        whole = max((leg.pool.size or 0) for leg in course.legs) if isinstance(run.batch, FullBatch) else 0
+        kept = [leg.pool.size or 0 for leg, altering in zip(course.legs, lowered.altering, strict=True) if altering]
+        whole = (
+            max((leg.pool.size or 0) for leg in course.legs)
+            if isinstance(run.batch, FullBatch)
+            else max(kept, default=0)
+        )
         return 4.0 * 3 * layout.size + sample * (run.task.num_test + whole) + 1000.0
 
     def train(self, jobs: Sequence[Job], device: str = "cpu", watch: Watch | None = None) -> Iterator[Outcome]:

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from headstart.core.roles import Parameter, Role
 from headstart.core.units import FullBatch
+from headstart.engines.lower import lower
 from headstart.models import MLP, Weights
 from headstart.run import Run
 from headstart.tasks import Parity
@@ -18,8 +19,9 @@ WIDTH_MULTIPLE = 16
 # The kernels for deep networks and dense inputs take coordinates four at a time.
 ROW_MULTIPLE = 4
 CACHE_LINE = 64
-# Packed samples are 64-bit words.
-LARGEST_PACKED_DIM = 64
+# Packed samples are 64-bit words; the highest bit is for labels that are not the parity of the others.
+LARGEST_PACKED_DIM = 63
+LABEL_BIT = 63
 
 
 def padded(size: int, multiple: int) -> int:
@@ -50,7 +52,7 @@ def group_key(run: Run) -> Hashable:
 
     Members may differ in their seed, learning rates, init scales, starting weights and AdamW's constants.
     """
-    model = run.model
+    model, lowered = run.model, lower(run)
     assert isinstance(model, MLP)
     return (
         run.task,
@@ -58,7 +60,8 @@ def group_key(run: Run) -> Hashable:
         run.loss,
         type(run.optimizer).__name__,
         run.batch,
-        run.plan.course(run.batch, run.budget.steps),
+        lowered.course,
+        lowered.altering,
         run.budget,
     )
 

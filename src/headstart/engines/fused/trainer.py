@@ -1,21 +1,24 @@
 """The arrays of a chunk of members, and the kernel each leg of their course goes to."""
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from headstart.engines.fused.compile import kernels
-from headstart.engines.fused.layout import LARGEST_PACKED_DIM, Layout, floats, is_population, uses_tables
+from headstart.engines.fused.layout import LABEL_BIT, LARGEST_PACKED_DIM, Layout, floats, is_population, uses_tables
 from headstart.engines.fused.member import Member
 from headstart.engines.lower import lower
 from headstart.models import MLP
 from headstart.optimizers import AdamW
 from headstart.plans import Place
 from headstart.run import Run
-from headstart.tasks import Parity, SingleIndex
+from headstart.tasks import Parity, Samples, SingleIndex
 
 _EVALUATION, _DATA = np.uint64(6), np.uint64(2)
+# Fresh samples that are not the task's own are made for this many steps at a time.
+_WINDOW = 64
 
 
 def _support_bits(run: Run) -> np.uint64:
@@ -38,9 +41,9 @@ class Trainer:
         self.second = floats(*self.first.shape)
         rates = np.zeros((num, len(layout.parameters)))
         constants = np.zeros((num, 4))
-        for m, member in enumerate(members):
+        self.lowered = [lower(member.job.run) for member in members]
+        for m, (member, lowered) in enumerate(zip(members, self.lowered, strict=True)):
             own, job = member.job.run, member.job
-            lowered = lower(own)
             rates[m] = lowered.rates
             if isinstance(own.optimizer, AdamW):
                 o = own.optimizer
@@ -91,18 +94,32 @@ class Trainer:
             replacement=int(leg.replacement),
             leg=place.leg,
             began=place.began,
+            stored=int(bool(self.lowered[0].altering[place.leg])),
+            origin=leg.pool.first,
         )
         if plan != self.plan:
             self.plan = plan
             self.backend.enter(plan, exact, active)
+            if plan.stored and size is not None:
+                self.backend.hold({m: self.lowered[m].pool(place.leg) for m in active}, size)
 
     def advance(self, place: Place, active: NDArray[np.int64], start: int, stop: int) -> None:
         """Steps start .. stop - 1."""
-        self.backend.advance(active, self.plan, start, stop)
+        for first in range(start, stop, _WINDOW):
+            last = min(first + _WINDOW, stop)
+            self.backend.advance(active, self._stored_from(place, active, first, last - first), first, last)
+
+    def _stored_from(self, place: Place, active: NDArray[np.int64], step: int, num_steps: int) -> Any:
+        """The plan; where samples are fresh but not the task's own, their store now begins with the batch of `step`."""
+        if not self.plan.stored or self.plan.size >= 0:
+            return self.plan
+        ids = self.course.ids(place, step, num_steps)
+        self.backend.hold({m: self.lowered[m].draw(place.leg, ids) for m in active}, len(ids))
+        return self.plan._replace(origin=int(ids[0]))
 
     def evaluate(self, place: Place, active: NDArray[np.int64], step: int) -> NDArray[np.float64]:
         """Metric and loss on the test set, and on the batch of `step`: float64[members, 4]."""
-        self.backend.evaluate(active, self.plan, step, self.scores)
+        self.backend.evaluate(active, self._stored_from(place, active, step, 1), step, self.scores)
         return self.scores
 
     def squares(self, active: NDArray[np.int64]) -> NDArray[np.float64]:
@@ -118,6 +135,8 @@ class Tables:
     def __init__(self, run: Run, shape: Any, members: Any, batch: int) -> None:
         self.bits, self.shape, self.members = kernels("bits"), shape, members
         self.scratch = self.bits.scratch(shape, batch)
+        assert isinstance(run.task, Parity)
+        self.support = list(run.task.support or ())
         num = len(members.seeds)
         self.test = np.zeros((num, run.task.num_test), dtype=np.uint64)
         self._fill(self.test, range(num), _EVALUATION, 0)
@@ -136,12 +155,21 @@ class Tables:
             if self.shape.dim >= population.SMALLEST_DIM:
                 self.half_cube = population.scratch(self.shape)
                 return
-        if plan.full:
+        if plan.full and not plan.stored:
             self.pools = np.zeros((len(self.members.seeds), plan.batch), dtype=np.uint64)
             if exact:
                 self.pools[:] = np.arange(plan.batch, dtype=np.uint64)
             else:
                 self._fill(self.pools, active, _DATA, plan.first)
+
+    def hold(self, samples: Mapping[int, Samples], size: int) -> None:
+        """Store these samples of members, packed: a bit where a coordinate is -1, and one where the label is odd."""
+        self.pools = np.zeros((len(self.members.seeds), size), dtype=np.uint64)
+        for m, data in samples.items():
+            padded = np.zeros((size, 64), dtype=np.uint8)
+            padded[:, : data.x.shape[1]] = data.x < 0
+            padded[:, LABEL_BIT] = (data.y < 0) ^ (padded[:, self.support].sum(axis=1) % 2 == 1)
+            self.pools[m] = np.packbits(padded, axis=1, bitorder="little").view("<u8")[:, 0]
 
     def advance(self, active: NDArray[np.int64], plan: Any, start: int, stop: int) -> None:
         """Steps start .. stop - 1."""
@@ -190,9 +218,19 @@ class Blocks:
     def enter(self, plan: Any, exact: bool, active: NDArray[np.int64]) -> None:
         """Draw the pool of a full batch."""
         assert not exact
-        self.pools = self._blocks(plan.batch if plan.full else 0)
-        if plan.full:
+        drawn = plan.full and not plan.stored
+        self.pools = self._blocks(plan.batch if drawn else 0)
+        if drawn:
             self._fill(self.pools, active, _DATA, plan.first, plan.batch)
+
+    def hold(self, samples: Mapping[int, Samples], size: int) -> None:
+        """Store these samples of members in blocks."""
+        self.pools = self._blocks(size)
+        chunk, rows = self.dense.CHUNK, self.scratch.rows
+        for m, data in samples.items():
+            padded = np.zeros((-(-size // chunk) * chunk, rows + 1), dtype=np.float32)
+            padded[:size, : data.x.shape[1]], padded[:size, rows] = data.x, data.y
+            self.pools[m] = padded.reshape(-1, chunk, rows + 1).transpose(0, 2, 1).ravel()
 
     def advance(self, active: NDArray[np.int64], plan: Any, start: int, stop: int) -> None:
         """Steps start .. stop - 1."""
