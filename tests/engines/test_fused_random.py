@@ -111,7 +111,7 @@ def test_batches_hold_the_ids_of_the_course(draw, seed, size, batch, first, repl
     course = Course((Leg(Pool(first, size), replacement=replacement),) * 4, batch)
     step = began + steps
     expected = course.ids(Place(seed, leg, began), step)
-    plan = kernels("batches").Batches(batch, 0, first, -1 if size is None else size, int(replacement), leg, began)
+    plan = kernels("batches").Batches(batch, 0, first, -1 if size is None else size, int(replacement), leg, began, 0, 0)
     ids = np.zeros(batch, dtype=np.int64)
     draw(plan, np.uint64(seed), step, ids, np.zeros(8, dtype=np.uint64))
     assert np.array_equal(ids, expected)
