@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from small_runs import parity_run
 
 import headstart as hs
-from headstart.lab.claims import check_claim
+from headstart.lab.claims import GapRatio, StatisticRatio, check_claim
 from headstart.lab.store import summarise
 from headstart.lab.study import Arm, Results
 from headstart.lab.sweep import Tuned
@@ -96,6 +96,23 @@ def test_missing_runs_are_censored_not_dropped():
     all_learn = hs.TimeRatio("s", "l", 0.7)(results([20] * 8, [50] * 8)).value
     some_miss = hs.TimeRatio("s", "l", 0.7)(results([20] * 4 + [None] * 4, [50] * 8)).value
     assert some_miss > all_learn
+
+
+def test_the_ratio_of_a_gap_to_itself_is_one_and_censoring_bounds_it():
+    one = hs.TimeRatio("s", "l", 0.9)
+    made = results([20, 30, 40], [40, 50, 80])
+    assert GapRatio(one, one)(made).value == pytest.approx(1)
+    other = hs.TimeRatio("l", "l", 0.9)
+    assert GapRatio(one, other)(made).value == pytest.approx(one(made).value)
+    censored = GapRatio(one, other)(results([20, 30, 40], [None] * 3))
+    assert censored.low == 0
+    assert censored.high == float("inf")
+
+
+def test_a_statistic_of_traces_is_compared_by_its_means():
+    made = results([20, 30, 40], [40, 50, 80])
+    ratio = StatisticRatio("s", "l", lambda trace: float(trace.seed + 1))(made)
+    assert (ratio.value, ratio.low, ratio.high) == (1, 1, 1)
 
 
 def test_arms_with_other_seeds_cannot_be_paired():

@@ -95,3 +95,31 @@ def test_the_mean_of_the_areas_is_the_area_under_the_mean_curve():
 def test_only_the_learning_rate_changes():
     run = parity_run(optimizer=hs.AdamW(0.1, beta2=0.95))
     assert with_rate(run, 0.2).optimizer == hs.AdamW(0.2, beta2=0.95)
+
+
+def test_a_second_beta_is_tuned_jointly_with_the_rate():
+    run = parity_run(optimizer=hs.AdamW(0.1))
+    best = {0.9: 0.1, 0.95: 0.3}
+
+    def summaries_of(cell):
+        o = cell.optimizer
+        area = 0.9 + (o.beta2 == 0.95) * 0.05 - 0.1 * abs(np.log(o.lr / best[o.beta2]))
+        return [Summary(cell.cell, 0, hs.Status.FINISHED, area, 0.5, 0.0)]
+
+    search = Search(run, hs.Sweep(0.1, 0.2, beta2=(0.9, 0.95)))
+    while not search.learn(summaries_of):
+        pass
+    tuned = search.tuned()
+    assert tuned.beta2 == 0.95
+    assert abs(np.log(tuned.rate / 0.3)) <= np.log(1.2)
+    assert tuned.num_tried > len(tuned.rates)
+    assert tuned.to_json()["beta2"] == 0.95
+    with pytest.raises(hs.HeadstartError, match="beta2 is a constant of AdamW"):
+        Search(parity_run(), hs.Sweep(0.1, 0.2, beta2=(0.9,)))
+
+
+def test_an_arm_without_a_sweep_keeps_its_rate():
+    search = Search(parity_run(), None)
+    assert search.needed() == []
+    assert search.learn(lambda cell: [])
+    assert search.tuned().rate == parity_run().optimizer.lr

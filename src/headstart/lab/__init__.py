@@ -1,6 +1,19 @@
 """Level 6: studies, claims, the runner and the store."""
 
-from headstart.lab.claims import Checked, Claim, FinalRatio, TimeRatio, Verdict, Within, above, below
+from headstart.lab.claims import (
+    Checked,
+    Claim,
+    FinalRatio,
+    GapRatio,
+    StatisticRatio,
+    TimeRatio,
+    Verdict,
+    Within,
+    above,
+    below,
+    check_paired,
+    time_bounds,
+)
 from headstart.lab.conduct import conduct
 from headstart.lab.coordinate_check import coordinate_check
 from headstart.lab.store import Keep, Store, open_store
@@ -15,10 +28,12 @@ __all__ = [
     "Claim",
     "Estimate",
     "FinalRatio",
+    "GapRatio",
     "Keep",
     "Knobs",
     "Results",
     "Side",
+    "StatisticRatio",
     "Store",
     "Study",
     "Sweep",
@@ -28,9 +43,11 @@ __all__ = [
     "above",
     "below",
     "bootstrap",
+    "check_paired",
     "conduct",
     "coordinate_check",
     "open_store",
     "stored",
+    "time_bounds",
     "train",
 ]

@@ -1,6 +1,6 @@
 """Claims: falsifiable sentences with an estimate, an interval and a verdict."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Protocol
@@ -12,6 +12,7 @@ from headstart.core.errors import HeadstartError
 from headstart.measures import Estimate, bootstrap, bootstrap_bounds, monotone, time_to_target
 
 if TYPE_CHECKING:
+    from headstart.core.trace import Trace
     from headstart.lab.study import Results
 
 
@@ -97,11 +98,38 @@ def check_claim(claim: Claim, results: "Results") -> Checked:
     return Checked(claim, estimate, claim.rule.verdict(estimate))
 
 
-def _check_paired(results: "Results", arms: tuple[str, str]) -> None:
-    """Raise unless both arms have the same seeds in the same order."""
-    one, other = ([summary.seed for summary in results.summaries[arm]] for arm in arms)
-    if one != other:
+def check_paired(results: "Results", arms: Sequence[str]) -> None:
+    """Raise unless the arms have the same seeds in the same order."""
+    first, *others = ([summary.seed for summary in results.summaries[arm]] for arm in arms)
+    if any(seeds != first for seeds in others):
         raise HeadstartError(f"arms {' and '.join(arms)} were trained on different seeds and cannot be paired")
+
+
+AXES = ("steps", "samples", "flops")
+Bounds = Callable[[NDArray[np.int64]], tuple[float, float]]
+
+
+def time_bounds(results: "Results", arm: str, target: float, axis: str = "steps") -> Bounds:
+    """(least, most) time to `target` of the monotone fit of an arm's mean test curve, as a function of resampled rows.
+
+    An arm that misses the target within its budget is censored: its time is anywhere from its budget to infinity.
+    """
+    better, curves = results.metric(arm).higher_is_better, results.curves(arm)
+    times = np.asarray(getattr(results.traces[arm].grid(), axis), dtype=np.float64)
+
+    def bounds(rows: NDArray[np.int64]) -> tuple[float, float]:
+        mean = monotone(curves[rows].mean(axis=0), better)
+        # Within the first interval between records a time is not resolved, so it counts as that interval.
+        time = max(time_to_target(times, mean, target, better), times[1])
+        return (time, time) if np.isfinite(time) else (float(times[-1]), float("inf"))
+
+    return bounds
+
+
+def _quotient(one: tuple[float, float], other: tuple[float, float]) -> tuple[float, float]:
+    """(least, most) of a quotient of two quantities known to lie between bounds."""
+    least = 0.0 if other[1] == float("inf") else one[0] / other[1]
+    return least, one[1] / other[0] if other[0] > 0 else float("inf")
 
 
 @dataclass(frozen=True)
@@ -119,29 +147,56 @@ class TimeRatio:
     axis: str = "steps"
 
     def __post_init__(self) -> None:
-        if self.axis not in ("steps", "samples", "flops"):
-            raise HeadstartError(f"TimeRatio(axis={self.axis!r}): choose steps, samples or flops")
+        if self.axis not in AXES:
+            raise HeadstartError(f"TimeRatio(axis={self.axis!r}): choose {', '.join(AXES)}")
 
     @property
     def arms(self) -> tuple[str, str]:
         """The arms it compares."""
         return self.small, self.large
 
+    def bounds(self, results: "Results") -> Bounds:
+        """(least, most) of the ratio as a function of resampled rows."""
+        check_paired(results, self.arms)
+        small, large = (time_bounds(results, arm, self.target, self.axis) for arm in self.arms)
+        return lambda rows: _quotient(small(rows), large(rows))
+
     def __call__(self, results: "Results") -> Estimate:
         """The ratio with its interval."""
-        better = results.metric(self.small).higher_is_better
-        _check_paired(results, self.arms)
-        curves = [results.curves(arm) for arm in self.arms]
-        axes = [np.asarray(getattr(results.traces[arm].grid(), self.axis), dtype=np.float64) for arm in self.arms]
+        return bootstrap_bounds(self.bounds(results), len(results.summaries[self.small]))
 
-        def bounds(rows: NDArray[np.int64]) -> tuple[float, float]:
-            means = [monotone(c[rows].mean(axis=0), better) for c in curves]
-            # Within the first interval between records a time is not resolved, so it counts as that interval.
-            times = [max(time_to_target(t, m, self.target, better), t[1]) for t, m in zip(axes, means, strict=True)]
-            least = [t if np.isfinite(t) else a[-1] for t, a in zip(times, axes, strict=True)]
-            return (least[0] / times[1] if np.isfinite(times[1]) else 0.0), times[0] / least[1]
 
-        return bootstrap_bounds(bounds, len(curves[0]))
+@dataclass(frozen=True)
+class GapRatio:
+    """The time ratio `one` over the time ratio `other`: below 1, the small side gains more in `one`.
+
+    Seeds are resampled together, so both need the same number of them.
+    """
+
+    one: TimeRatio
+    other: TimeRatio
+
+    def __call__(self, results: "Results") -> Estimate:
+        """The ratio of ratios with its interval."""
+        check_paired(results, self.one.arms + self.other.arms)
+        one, other = self.one.bounds(results), self.other.bounds(results)
+        num = len(results.summaries[self.one.small])
+        return bootstrap_bounds(lambda rows: _quotient(one(rows), other(rows)), num)
+
+
+@dataclass(frozen=True)
+class StatisticRatio:
+    """The seed-mean of a number of each trace of arm `small` over that of arm `large`."""
+
+    small: str
+    large: str
+    statistic: Callable[["Trace"], float]
+
+    def __call__(self, results: "Results") -> Estimate:
+        """The ratio with its interval."""
+        check_paired(results, (self.small, self.large))
+        a, b = (np.array([self.statistic(t) for t in results.traces[arm]]) for arm in (self.small, self.large))
+        return bootstrap(lambda rows: float(a[rows].mean() / b[rows].mean()), len(a))
 
 
 @dataclass(frozen=True)
@@ -158,6 +213,6 @@ class FinalRatio:
 
     def __call__(self, results: "Results") -> Estimate:
         """The ratio with its interval."""
-        _check_paired(results, self.arms)
+        check_paired(results, self.arms)
         a, b = (results.finals(arm) for arm in self.arms)
         return bootstrap(lambda rows: float(a[rows].mean() / b[rows].mean()), len(a))

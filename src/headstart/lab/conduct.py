@@ -48,8 +48,10 @@ def _serving(results: Results) -> list[Serving]:
     """The cells of every arm: those its learning rate was chosen from, and the one its claims are computed on."""
     rows = []
     for name, arm in results.arms.items():
-        cells = sorted({with_rate(arm.run, rate).cell for rate in results.tuned[name].rates})
-        rows += [Serving(name, "selection", cell, arm.selection_seeds(results.knobs)) for cell in cells]
+        tuned = results.tuned[name]
+        cells = sorted({with_rate(arm.run, rate, tuned.beta2).cell for rate in tuned.rates})
+        if arm.sweep is not None:
+            rows += [Serving(name, "selection", cell, arm.selection_seeds(results.knobs)) for cell in cells]
         rows.append(Serving(name, "claim", arm.run.cell, arm.claim_seeds(results.knobs)))
     return rows
 

@@ -60,9 +60,14 @@ def write_report(study: Study, results: Results, report: Mapping[str, Any], root
     return [picture, page, data]
 
 
+def _beta2(tuned: Mapping[str, Any]) -> str:
+    return f", beta2 {tuned['beta2']:g}" if "beta2" in tuned else ""
+
+
 def _page(study: Study, report: Mapping[str, Any], picture: str) -> str:
     rates = "\n".join(
-        f"| {name} | {tuned['rate']:g} | {min(tuned['rates']):g} to {max(tuned['rates']):g} ({len(tuned['rates'])}) |"
+        f"| {name} | {tuned['rate']:g}{_beta2(tuned)} | {min(tuned['rates']):g} to {max(tuned['rates']):g} "
+        f"({tuned.get('num_tried', len(tuned['rates']))}) |"
         for name, tuned in report["learning_rates"].items()
     )
     claims = "\n".join(

@@ -35,13 +35,14 @@ class Side(StrEnum):
 class Arm:
     """One line of a figure: a cell whose learning rate is still open, and where the search for it begins.
 
-    An arm that is cheap to train may use `seeds_factor` times the study's seeds.
+    Without a sweep it keeps the rate it has. An arm that is cheap to train may use `seeds_factor` times the study's
+    seeds.
     """
 
     name: str
     label: str
     run: Run
-    sweep: Sweep
+    sweep: Sweep | None
     side: Side
     keep: Keep = Keep.CURVES
     seeds_factor: int = 1
@@ -206,7 +207,9 @@ def gather(study: Study, knobs: Any, store: Store, train: Train) -> Results:
         train_arms(needed, f"learning rates, {len(unsettled)} of {len(arms)} arms")
         unsettled = [name for name in unsettled if not searches[name].learn(partial(summaries_of, arms[name]))]
     tuned = {name: search.tuned() for name, search in searches.items()}
-    chosen = {name: replace(arm, run=with_rate(arm.run, tuned[name].rate)) for name, arm in arms.items()}
+    chosen = {
+        name: replace(arm, run=with_rate(arm.run, tuned[name].rate, tuned[name].beta2)) for name, arm in arms.items()
+    }
     final = [(arm, [arm.run], arm.claim_seeds(knobs)) for arm in chosen.values()]
     train_arms(final, f"{len(arms)} arms at their best rate")
     return Results(

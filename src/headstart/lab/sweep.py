@@ -8,6 +8,7 @@ import numpy as np
 
 from headstart.core.errors import HeadstartError, check_positive
 from headstart.core.trace import Status, Summary
+from headstart.optimizers import AdamW
 from headstart.run import Run
 
 FIRST_SELECTION_SEED = 1_000_000
@@ -23,12 +24,14 @@ class Sweep:
 
     The best rate is the one with the best area under the seed-mean test curve. It must have neighbours on both sides;
     a grid whose best rate is at an end is extended there, and one that diverges or learns nothing is extended to lower
-    rates, so the two bounds only say where the search begins.
+    rates, so the two bounds only say where the search begins. With `beta2` every value of AdamW's second beta has such
+    a grid of its own, and the best rate of the best grid is chosen.
     """
 
     lowest: float
     highest: float
     ratio: float = 1.2
+    beta2: tuple[float, ...] = ()
 
     def __post_init__(self) -> None:
         check_positive("Sweep", "lowest", self.lowest)
@@ -48,25 +51,65 @@ class Sweep:
 
 @dataclass(frozen=True)
 class Tuned:
-    """The outcome of a sweep: the chosen rate, and every rate tried with its area."""
+    """The outcome of a sweep: the chosen rate, and every rate tried with its area; of the chosen beta2, if swept.
+
+    An arm that is not swept has its own rate and no areas.
+    """
 
     rate: float
     rates: tuple[float, ...]
     areas: tuple[float, ...]
+    beta2: float | None = None
+    num_tried: int = 1
 
     def to_json(self) -> dict[str, Any]:
-        """rate, rates, areas."""
-        return {"rate": self.rate, "rates": list(self.rates), "areas": [float(f"{a:.6g}") for a in self.areas]}
+        """rate, rates, areas, and beta2 with the number of cells tried where it was swept."""
+        joint = {} if self.beta2 is None else {"beta2": self.beta2, "num_tried": self.num_tried}
+        return {
+            "rate": self.rate,
+            "rates": list(self.rates),
+            "areas": [float(f"{a:.6g}") for a in self.areas],
+            **joint,
+        }
 
 
-def with_rate(run: Run, rate: float) -> Run:
-    """The run with another learning rate."""
+def with_rate(run: Run, rate: float, beta2: float | None = None) -> Run:
+    """The run with another learning rate, and another beta2 if one is given."""
     optimizer: Any = run.optimizer
-    return replace(run, optimizer=replace(optimizer, lr=rate))
+    return replace(run, optimizer=replace(optimizer, lr=rate, **({} if beta2 is None else {"beta2": beta2})))
 
 
 class Search:
-    """The sweep of one arm under way: says which cells it needs next, until the best rate is inside the grid."""
+    """The sweep of one arm under way: says which cells it needs next, until the best rate of every grid is inside."""
+
+    def __init__(self, run: Run, sweep: Sweep | None) -> None:
+        self.run, self.sign = run, 1 if run.task.metrics[0].higher_is_better else -1
+        if sweep is not None and sweep.beta2 and not isinstance(run.optimizer, AdamW):
+            raise HeadstartError(f"{sweep}: beta2 is a constant of AdamW, not of {type(run.optimizer).__name__}")
+        values: tuple[float | None, ...] = () if sweep is None else sweep.beta2 or (None,)
+        self.grids = {value: Grid(with_rate(run, run.optimizer.lr, value), sweep) for value in values if sweep}
+
+    def needed(self) -> list[Run]:
+        """The cells whose area is not known yet."""
+        return [cell for grid in self.grids.values() for cell in grid.needed()]
+
+    def learn(self, summaries_of: Callable[[Run], Sequence[Summary]]) -> bool:
+        """Take in the runs of each needed cell. True when every grid is settled."""
+        settled = [grid.learn(summaries_of) for grid in self.grids.values()]
+        return all(settled)
+
+    def tuned(self) -> Tuned:
+        """The outcome."""
+        if not self.grids:
+            return Tuned(self.run.optimizer.lr, (self.run.optimizer.lr,), ())
+        outcomes = {beta2: grid.tuned() for beta2, grid in self.grids.items()}
+        best = max(outcomes, key=lambda beta2: max(self.sign * area for area in outcomes[beta2].areas))
+        tried = sum(len(outcome.rates) for outcome in outcomes.values())
+        return replace(outcomes[best], beta2=best, num_tried=tried)
+
+
+class Grid:
+    """A sweep of learning rates under way, extended until the best rate is inside."""
 
     def __init__(self, run: Run, sweep: Sweep) -> None:
         self.run, self.sweep = run, sweep
