@@ -1,14 +1,17 @@
 """One house style for every figure. Figures are drawn from stored traces only."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from headstart.core.errors import HeadstartError
 from headstart.core.files import replacing
+from headstart.core.trace import Status, Trace, Traces
 from headstart.lab.study import Results, Side
 from headstart.measures import mean_band
 
@@ -48,11 +51,43 @@ def house_style() -> Iterator[Any]:
         yield figure
 
 
-def draw_curve(ax: "Axes", results: Results, arm: str, axis: str = "steps", shade: int = 0) -> None:
-    """The seed-mean of an arm's leading test metric with its 95% band, against steps, samples or FLOPs."""
-    curves = results.curves(arm)
+@dataclass(frozen=True)
+class Curve:
+    """A curve of a trace other than its leading metric, with its name on an axis."""
+
+    label: str
+    of: Callable[[Trace], NDArray[np.float64]]
+
+    def stack(self, traces: Traces) -> NDArray[np.float64]:
+        """The curves of the members that finished, [members, records]."""
+        return np.stack([self.of(trace) for trace in traces if trace.status is Status.FINISHED])
+
+
+def colour_of(side: Side, shade: int = 0, num_shades: int = 1) -> Any:
+    """The colour of an arm: the first few of a side are fixed, and more are spread over a warm or a cold map."""
+    if num_shades <= len(COLOURS[side]):
+        return COLOURS[side][shade]
+    from matplotlib import colormaps
+
+    return colormaps["YlOrRd" if side is Side.SMALL else "YlGnBu"](0.3 + 0.65 * shade / (num_shades - 1))
+
+
+def draw_curve(
+    ax: "Axes",
+    results: Results,
+    arm: str,
+    axis: str = "steps",
+    shade: int = 0,
+    num_shades: int = 1,
+    curve: Curve | None = None,
+) -> None:
+    """The seed-mean of an arm's leading test metric with its 95% band, against steps, samples or FLOPs.
+
+    With `curve`, that of another quantity. The arm takes shade number `shade` of `num_shades` of its side's colour.
+    """
+    curves = results.curves(arm) if curve is None else curve.stack(results.traces[arm])
     x = np.asarray(getattr(results.traces[arm].grid(), axis), dtype=np.float64)
-    colour = COLOURS[results.arms[arm].side][shade]
+    colour = colour_of(results.arms[arm].side, shade, num_shades)
     label = f"{results.arms[arm].label}, lr {results.tuned[arm].rate:g}"
     ax.plot(x, curves.mean(axis=0), color=colour, label=label)
     low, high = mean_band(curves)

@@ -37,14 +37,20 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import headstart.lab as lab
-from headstart.core.units import Batch, Budget, FullBatch
-from headstart.lab.figures import draw_curve, house_style
-from headstart.losses import MSE
+from headstart.core.units import Batch, FullBatch
+from headstart.lab.figures import house_style
 from headstart.models import MLP
-from headstart.optimizers import SGD
-from headstart.plans import Fixed, Online, Phase, Phases, Plan
-from headstart.run import Run
-from headstart.tasks import Hermite, Parity, SingleIndex, Task
+from headstart.plans import Fixed, Online
+from headstart.studies.less_data import (
+    PAPER_TITLE,
+    Panel,
+    arms_of,
+    draw_lines,
+    index_run,
+    parity_run,
+    small_and_large,
+    two_phases,
+)
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -112,7 +118,6 @@ SMOKE = Knobs(
     gd_index_steps=120,
     gd_index_rates=(0.15, 0.26),
 )
-POOL_FRACTION, FIRST_PHASE_STEPS = 0.01, 100
 PAPER_SAYS = {
     ("sgd_parity", "steps"): "fewer (Fig. 2a, no number)",
     ("sgd_parity", "samples"): "less (Fig. 2a, no number)",
@@ -125,101 +130,51 @@ PAPER_SAYS = {
 }
 
 
-@dataclass(frozen=True)
-class Panel:
-    """One panel of the figure: what both arms share, and the two plans."""
-
-    name: str
-    title: str
-    task: Task
-    bias: bool
-    batch: Batch | FullBatch
-    steps: int
-    rates: tuple[float, float]
-    target: float
-    small: Plan
-    large: Plan
-    labels: tuple[str, str]
-
-    def arms(self, width: int, seeds_factor: int) -> list[lab.Arm]:
-        """The small side first. The arms differ in their plan only."""
-        return [
-            lab.Arm(
-                name=f"{self.name}_{side}",
-                label=label,
-                run=Run(
-                    task=self.task,
-                    model=MLP(width, bias=self.bias),
-                    plan=plan,
-                    loss=MSE(),
-                    optimizer=SGD(lr=self.rates[0]),
-                    batch=self.batch,
-                    budget=Budget(self.steps, record_every=max(1, self.steps // 100)),
-                ),
-                sweep=lab.Sweep(*self.rates),
-                side=side,
-                seeds_factor=seeds_factor if isinstance(self.batch, Batch) else 1,
-            )
-            for side, plan, label in zip(lab.Side, (self.small, self.large), self.labels, strict=True)
-        ]
-
-
 def panels(k: Knobs) -> list[Panel]:
     """The four panels of Fig. 2."""
     few, many = k.gd_index_samples
-    index = SingleIndex(k.single_index_dim, Hermite(3))
+    sgd, gd = Batch(128), FullBatch()
+    parity, index = MLP(k.width, bias=k.parity_bias), MLP(k.width, bias=k.single_index_bias)
     return [
         Panel(
             name="sgd_parity",
             title=f"(a) SGD, ({k.sgd_parity_dim},{k.sgd_parity_degree})-parity",
-            task=Parity(k.sgd_parity_dim, k.sgd_parity_degree),
-            bias=k.parity_bias,
-            batch=Batch(128),
-            steps=k.sgd_parity_steps,
+            run=parity_run(k.sgd_parity_dim, k.sgd_parity_degree, sgd, k.sgd_parity_steps, parity),
             rates=k.sgd_parity_rates,
+            lines=small_and_large(
+                Fixed(k.sgd_parity_samples), Online(), (f"{k.sgd_parity_samples:,} samples", "fresh samples")
+            ),
             target=k.accuracy,
-            small=Fixed(k.sgd_parity_samples),
-            large=Online(),
-            labels=(f"{k.sgd_parity_samples:,} samples", "fresh samples"),
+            seeds_factor=k.sgd_seeds_factor,
         ),
         Panel(
             name="gd_parity",
             title=f"(b) GD, ({k.gd_parity_dim},{k.gd_parity_degree})-parity",
-            task=Parity(k.gd_parity_dim, k.gd_parity_degree),
-            bias=k.parity_bias,
-            batch=FullBatch(),
-            steps=k.gd_parity_steps,
+            run=parity_run(k.gd_parity_dim, k.gd_parity_degree, gd, k.gd_parity_steps, parity),
             rates=k.gd_parity_rates,
+            lines=small_and_large(
+                Fixed(k.gd_parity_samples),
+                Online(),
+                (f"{k.gd_parity_samples:,} samples", f"all {2**k.gd_parity_dim:,} points"),
+            ),
             target=k.accuracy,
-            small=Fixed(k.gd_parity_samples),
-            large=Online(),
-            labels=(f"{k.gd_parity_samples:,} samples", f"all {2**k.gd_parity_dim:,} points"),
         ),
         Panel(
             name="sgd_index",
             title=f"(c) SGD, single index, d = {k.single_index_dim}",
-            task=index,
-            bias=k.single_index_bias,
-            batch=Batch(128),
-            steps=k.sgd_index_steps,
+            run=index_run(k.single_index_dim, sgd, k.sgd_index_steps, index),
             rates=k.sgd_index_rates,
+            lines=small_and_large(two_phases(None, None), Online(), ("small pool, then fresh", "fresh samples")),
             target=k.relative_loss,
-            small=Phases((Phase(fraction=POOL_FRACTION, steps=FIRST_PHASE_STEPS), Phase())),
-            large=Online(),
-            labels=("small pool, then fresh", "fresh samples"),
+            seeds_factor=k.sgd_seeds_factor,
         ),
         Panel(
             name="gd_index",
             title=f"(d) GD, single index, d = {k.single_index_dim}",
-            task=index,
-            bias=k.single_index_bias,
-            batch=FullBatch(),
-            steps=k.gd_index_steps,
+            run=index_run(k.single_index_dim, gd, k.gd_index_steps, index),
             rates=k.gd_index_rates,
+            lines=small_and_large(two_phases(few, many), Fixed(many), (f"{few:,}, then {many:,}", f"{many:,} samples")),
             target=k.relative_loss,
-            small=Phases((Phase(size=few, steps=FIRST_PHASE_STEPS), Phase(size=many))),
-            large=Fixed(many),
-            labels=(f"{few:,}, then {many:,}", f"{many:,} samples"),
         ),
     ]
 
@@ -228,26 +183,26 @@ def claims(knobs: Knobs) -> list[lab.Claim]:
     """For every panel steps and samples to the target; for the single-index model also the loss at the end."""
     out = []
     for panel in panels(knobs):
-        small, large = f"{panel.name}_small", f"{panel.name}_large"
-        target = f"{panel.target:.0%} accuracy" if isinstance(panel.task, Parity) else f"{panel.target} Var(y)"
+        goal = f"{panel.target:.0%} accuracy" if panel.learns_signs else f"{panel.target} Var(y)"
         for axis, thing in (("steps", "steps"), ("samples", "samples processed")):
             out.append(
                 lab.Claim(
                     id=f"{panel.name}_{axis}",
-                    statement=f"{panel.title}: fewer {thing} to {target}; small over large is below 1",
+                    statement=f"{panel.title}: fewer {thing} to {goal}; small over large is below 1",
                     paper=PAPER_SAYS[panel.name, axis],
                     rule=lab.below(1.0),
-                    estimate=lab.TimeRatio(small, large, panel.target, axis),
+                    estimate=panel.ratio("small", "large", axis),
                 )
             )
-        if not isinstance(panel.task, Parity):
+        if not panel.learns_signs:
+            steps = panel.run.budget.steps
             out.append(
                 lab.Claim(
                     id=f"{panel.name}_final_loss",
-                    statement=f"{panel.title}: lower test loss at step {panel.steps}; small over large is below 1",
+                    statement=f"{panel.title}: lower test loss at step {steps}; small over large is below 1",
                     paper="lower loss at each step (Fig. 2)",
                     rule=lab.below(1.0),
-                    estimate=lab.FinalRatio(small, large),
+                    estimate=lab.FinalRatio(panel.arm("small"), panel.arm("large")),
                 )
             )
     return out
@@ -260,26 +215,18 @@ def figure(results: lab.Results) -> "Figure":
         grid = picture.subplots(2, 4)
         for column, panel in enumerate(panels(results.knobs)):
             for row, axis in enumerate(("steps", "samples")):
-                ax = grid[row][column]
-                for side in lab.Side:
-                    draw_curve(ax, results, f"{panel.name}_{side}", axis)
-                parity = isinstance(panel.task, Parity)
-                ax.axhline(panel.target, color="#888888", linewidth=0.8, linestyle=":")
-                ax.set_ylabel("test accuracy" if parity else "test loss / Var(y)")
-                if row == 0:
-                    ax.set_title(panel.title)
-                    ax.legend(loc="lower right" if parity else "upper right")
+                draw_lines(grid[row][column], results, panel, axis)
         return picture
 
 
 STUDY = lab.Study(
     name="less_data/mini_and_full_batch_mlp",
     title="The small-vs-large gap of MLPs, mini-batch and full-batch",
-    paper="Less Data, Faster Training",
+    paper=PAPER_TITLE,
     figures="Fig. 2 (a-d)",
     presets={"smoke": SMOKE, "laptop": LAPTOP, "paper": PAPER},
     minutes={"smoke": 0.2, "laptop": 3.0, "paper": 60.0},
-    arms=lambda knobs: [arm for panel in panels(knobs) for arm in panel.arms(knobs.width, knobs.sgd_seeds_factor)],
+    arms=lambda knobs: arms_of(panels(knobs)),
     claims=claims,
     figure=figure,
     doc=__doc__ or "",
