@@ -37,6 +37,7 @@ def seeds_of(report: Mapping[str, Any]) -> str:
 def claims_table(report: Mapping[str, Any]) -> "Table":
     """The claims of a report as a rich table."""
     from rich import box
+    from rich.markup import escape
     from rich.table import Table
 
     table = Table(
@@ -46,7 +47,8 @@ def claims_table(report: Mapping[str, Any]) -> "Table":
         table.add_column(name, ratio=ratio, overflow="fold")
     for claim in report["claims"]:
         verdict = claim["verdict"]
-        table.add_row(claim["statement"], interval(claim), claim["paper"], f"[{_COLOURS[verdict]}]{verdict}[/]")
+        said = (escape(claim[part]) for part in ("statement", "paper"))  # E[x] is no markup
+        table.add_row(next(said), interval(claim), next(said), f"[{_COLOURS[verdict]}]{verdict}[/]")
     return table
 
 

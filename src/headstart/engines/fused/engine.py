@@ -74,7 +74,8 @@ class Fused:
     def seconds(self, run: Run) -> float:
         """From nanoseconds a sample and neuron, measured on one core; evaluation counts forward passes only."""
         assert isinstance(run.model, MLP)
-        width, course = padded(run.model.width, 16), lower(run).course
+        width, lowered = padded(run.model.width, 16), lower(run)
+        course = lowered.course
         samples = samples_processed(run)
         records = len(run.budget.recorded_steps())
         evaluated = records * (run.task.num_test + samples / max(run.budget.steps, 1))
@@ -84,7 +85,10 @@ class Fused:
             each = 6e-10 * width * max(1.0, run.task.dim / 20)
         else:
             each = 1e-11 * flops_per_sample(run.model.parameters(run.task.dim)) + 5e-9 * run.task.dim
-        return 1e-3 + 2e-6 * run.budget.steps + 2e-5 * records + each * (samples + evaluated / 3)
+        # Fresh samples that methods change are drawn in NumPy.
+        drawn = any(leg.pool.size is None and by for leg, by in zip(course.legs, lowered.altering, strict=True))
+        each_drawn = 8e-8 * run.task.dim if drawn else 0.0
+        return 1e-3 + 2e-6 * run.budget.steps + 2e-5 * records + each * (samples + evaluated / 3) + each_drawn * samples
 
     def memory(self, run: Run) -> float:
         """The member's weights with optimizer state, its test set, its finite set if that is taken whole."""

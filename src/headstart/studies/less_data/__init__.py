@@ -8,7 +8,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 import headstart.lab as lab
+from headstart.core.trace import Trace
 from headstart.core.units import Batch, Budget, FullBatch
 from headstart.lab.figures import Curve, draw_curve, house_style
 from headstart.losses import MSE
@@ -49,6 +53,11 @@ def two_phases(few: int | None, many: int | None) -> Phases:
     """100 steps on the first `few` samples (None: 1% of the online samples), then `many` (None: fresh ones)."""
     small = Phase(fraction=POOL_FRACTION) if few is None else Phase(size=few)
     return Phases((replace(small, steps=FIRST_PHASE_STEPS), Phase(size=many)))
+
+
+def after_first_phase(trace: Trace, curve: NDArray[np.float64]) -> float:
+    """A curve's value at the last record of the first phase, 100 steps long."""
+    return float(curve[np.searchsorted(trace.steps, FIRST_PHASE_STEPS, side="right") - 1])
 
 
 @dataclass(frozen=True)
@@ -111,7 +120,7 @@ class Panel:
         """The claim that line `small` reaches the target in less than line `large`."""
         return lab.Claim(
             id=f"{self.name}_{small}_vs_{large}" + ("" if axis == "steps" else f"_{axis}"),
-            statement=f"{self.title}: {what}; time to {self.goal} in {axis} is below 1 of the other's",
+            statement=f"{self.title}: {what}; ratio of {axis} to {self.goal} below 1",
             paper=paper,
             rule=lab.below(1.0),
             estimate=self.ratio(small, large, axis),

@@ -1,0 +1,182 @@
+"""A first phase on random labels speeds up learning as one on true labels does.
+
+Paper     Less Data, Faster Training, Section 5.1, Corollary 2 and Fig. 4 (a-d)
+Claim     Training first on a small set with random labels, then on the large set with true ones, is faster than the
+          large set alone; accuracy and |a| / |W|_F depend on the size of the first set, not on its labels.
+Setting   GD, two ReLU layers of width 64, mean squared error. (d, k)-parity without biases: the exact population; a
+          fixed set of N samples; the same N samples with labels drawn once from uniform signs for 100 steps, then the
+          population. y = He_3(<w*, x>) with biases: the large set; a small set for 100 steps, then the large set; the
+          same with labels He_3(<w_r, x>) in the first phase, w_r another random direction as long as w*.
+          The paper does not say how long the random phase is; 100 steps is the length it gives for the first phase of
+          the single-index model.
+Measured  Steps to 95% accuracy or a loss of 0.3 Var(y), as in the other studies, each arm at its own best learning
+          rate; |a| / |W|_F at the end of the first phase. "Depends on the size alone": ratios in [0.8, 1.25], declared
+          beforehand.
+Shrunk    The laptop preset has d = 18 instead of 20, 1,000 and 8,000 samples instead of 8,000 and 64,000.
+"""
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import headstart.lab as lab
+from headstart.core.trace import Trace
+from headstart.core.units import FullBatch
+from headstart.lab.figures import Curve, house_style
+from headstart.measures import readout_ratio
+from headstart.methods import RandomLabels
+from headstart.models import MLP
+from headstart.plans import Fixed, Online
+from headstart.studies.less_data import (
+    ACCURACY,
+    FIRST_PHASE_STEPS,
+    PAPER_TITLE,
+    RELATIVE_LOSS,
+    Line,
+    Panel,
+    after_first_phase,
+    arms_of,
+    draw_lines,
+    index_run,
+    parity_run,
+    two_phases,
+)
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+SAME = lab.Within(0.8, 1.25)
+RATIO = Curve(r"$\|a\|_2 / \|W\|_F$", readout_ratio)
+
+
+@dataclass(frozen=True)
+class Knobs(lab.Knobs):
+    """Sizes, lengths in steps, and where each sweep of learning rates begins."""
+
+    width: int = 64
+    dim: int = 20
+    degree: int = 6
+    samples: int = 2**14
+    steps: int = 2500
+    rates: tuple[float, float] = (0.2, 0.28)
+    index_dim: int = 40
+    index_samples: tuple[int, int] = (8000, 64000)
+    index_steps: int = 1000
+    index_rates: tuple[float, float] = (0.16, 0.23)
+    accuracy: float = ACCURACY
+    relative_loss: float = RELATIVE_LOSS
+
+
+PAPER = Knobs(num_seeds=64, num_selection_seeds=16)
+LAPTOP = Knobs(num_seeds=24, num_selection_seeds=6, dim=18, steps=1500, index_samples=(1000, 8000), index_steps=360)
+SMOKE = Knobs(
+    num_seeds=2,
+    num_selection_seeds=1,
+    width=8,
+    dim=6,
+    degree=2,
+    samples=48,
+    steps=140,
+    rates=(0.3, 0.43),
+    index_dim=4,
+    index_samples=(64, 256),
+    index_steps=140,
+    index_rates=(0.15, 0.26),
+    accuracy=0.55,
+    relative_loss=0.97,
+)
+
+
+def panels(k: Knobs) -> tuple[Panel, Panel]:
+    """Parity and the single-index model, three arms each."""
+    small, large = lab.Side.SMALL, lab.Side.LARGE
+    few, many = k.index_samples
+    parity = Panel(
+        name="parity",
+        title=f"GD, ({k.dim},{k.degree})-parity",
+        run=parity_run(k.dim, k.degree, FullBatch(), k.steps, MLP(k.width, bias=False)),
+        rates=k.rates,
+        lines=(
+            Line("small", f"{k.samples:,} samples", small, Fixed(k.samples)),
+            Line("random", "random labels first", small, two_phases(k.samples, None), (RandomLabels(),)),
+            Line("large", f"all {2**k.dim:,} points", large, Online()),
+        ),
+        target=k.accuracy,
+    )
+    index = Panel(
+        name="index",
+        title=f"GD, single index, d = {k.index_dim}",
+        run=index_run(k.index_dim, FullBatch(), k.index_steps, MLP(k.width)),
+        rates=k.index_rates,
+        lines=(
+            Line("small", f"{few:,}, then {many:,}", small, two_phases(few, many)),
+            Line("random", "random labels first", small, two_phases(few, many), (RandomLabels(),)),
+            Line("large", f"{many:,} samples", large, Fixed(many)),
+        ),
+        target=k.relative_loss,
+    )
+    return parity, index
+
+
+def ratio_after_first_phase(trace: Trace) -> float:
+    """|a| / |W|_F at the last record of the first phase."""
+    return after_first_phase(trace, readout_ratio(trace))
+
+
+def claims(k: Knobs) -> list[lab.Claim]:
+    """For each panel: faster than the large set, as fast as true labels, and the same for the norm ratio."""
+    out = []
+    for panel in panels(k):
+        large, small, random = (panel.arm(line) for line in ("large", "small", "random"))
+        out += [
+            panel.faster("random", "large", "random labels lead to a significant speedup", "random labels first"),
+            lab.Claim(
+                id=f"{panel.name}_labels_do_not_matter",
+                statement=f"{panel.title}: steps to {panel.goal}, random over true first labels, in [0.8, 1.25]",
+                paper="sensitive only to the dataset size, not to the label choice",
+                rule=SAME,
+                estimate=panel.ratio("random", "small"),
+            ),
+            lab.Claim(
+                id=f"{panel.name}_norms_grow",
+                statement=f"{panel.title}: |a|/|W| at step {FIRST_PHASE_STEPS}, random labels over large set, above 1",
+                paper="faster growth of |a|/|W|_F",
+                rule=lab.above(1.0),
+                estimate=lab.StatisticRatio(random, large, ratio_after_first_phase),
+            ),
+            lab.Claim(
+                id=f"{panel.name}_norms_same",
+                statement=f"{panel.title}: |a|/|W| at step {FIRST_PHASE_STEPS}, random over true, in [0.8, 1.25]",
+                paper="sensitive only to the dataset size, not to the label choice",
+                rule=SAME,
+                estimate=lab.StatisticRatio(random, small, ratio_after_first_phase),
+            ),
+        ]
+    return out
+
+
+def figure(results: lab.Results) -> "Figure":
+    """Fig. 4 (a-d)."""
+    with house_style() as module:
+        picture = module.Figure(figsize=(13.5, 3.2), layout="constrained")
+        grid = picture.subplots(1, 4)
+        for column, panel in enumerate(panels(results.knobs)):
+            draw_lines(grid[2 * column], results, panel)
+            draw_lines(grid[2 * column + 1], results, panel, curve=RATIO)
+            for ax in grid[2 * column : 2 * column + 2]:
+                ax.axvline(FIRST_PHASE_STEPS, color="#888888", linewidth=0.8, linestyle="--")
+        return picture
+
+
+STUDY = lab.Study(
+    name="less_data/random_labels",
+    title="A first phase on random labels speeds up learning",
+    paper=PAPER_TITLE,
+    figures="Fig. 4",
+    presets={"smoke": SMOKE, "laptop": LAPTOP, "paper": PAPER},
+    minutes={"smoke": 0.2, "laptop": 3.0, "paper": 90.0},
+    arms=lambda knobs: arms_of(panels(knobs)),
+    claims=claims,
+    figure=figure,
+    doc=__doc__ or "",
+    tags=("mlp",),
+)
