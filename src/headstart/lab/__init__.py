@@ -2,11 +2,12 @@
 
 from headstart.lab.claims import Checked, Claim, FinalRatio, TimeRatio, Verdict, Within, above, below
 from headstart.lab.conduct import conduct
+from headstart.lab.simulation import Simulated, Simulation
 from headstart.lab.store import Keep, Store, open_store
 from headstart.lab.study import Arm, Knobs, Results, Side, Study, stored
 from headstart.lab.sweep import Sweep
 from headstart.lab.train import train
-from headstart.measures import Estimate, bootstrap
+from headstart.measures import Estimate, bootstrap, share
 
 __all__ = [
     "Arm",
@@ -18,6 +19,8 @@ __all__ = [
     "Knobs",
     "Results",
     "Side",
+    "Simulated",
+    "Simulation",
     "Store",
     "Study",
     "Sweep",
@@ -29,6 +32,7 @@ __all__ = [
     "bootstrap",
     "conduct",
     "open_store",
+    "share",
     "stored",
     "train",
 ]

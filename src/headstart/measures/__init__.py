@@ -1,8 +1,9 @@
 """Level 3: pure functions of weights and traces. What looks and does not touch."""
 
 from headstart.measures.area import area_under
-from headstart.measures.intervals import Estimate, bootstrap, bootstrap_bounds, mean_band
+from headstart.measures.intervals import Estimate, bootstrap, bootstrap_bounds, mean_band, share
 from headstart.measures.norms import readout_ratio
+from headstart.measures.power_law import exponent, medians
 from headstart.measures.time_to_target import monotone, success_probability, time_to_target
 
 __all__ = [
@@ -10,9 +11,12 @@ __all__ = [
     "area_under",
     "bootstrap",
     "bootstrap_bounds",
+    "exponent",
     "mean_band",
+    "medians",
     "monotone",
     "readout_ratio",
+    "share",
     "success_probability",
     "time_to_target",
 ]
