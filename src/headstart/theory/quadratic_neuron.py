@@ -205,7 +205,8 @@ def run_until(
     high = {name: np.full(n, -np.inf) for name in ("worst_fall", "largest_pull", "readout_fall", "contraction")}
 
     now, rows, norm = neurons, np.arange(n), neurons.norm
-    drive, angle = now.drive, _tangent(now, sign)
+    toward = np.where(sign[:, None] > 0, neurons.plus, neurons.minus)
+    drive, angle = now.drive, _tangent(now, toward)
     for t in range(max_steps + 1):
         done = stop(now)
         if done.any() or t == max_steps:
@@ -214,11 +215,11 @@ def run_until(
             for name in ("weights", "readout"):
                 getattr(end, name)[rows[leaving]] = getattr(now, name)[leaving]
             now, rows, norm, sign = now.take(~leaving), rows[~leaving], norm[~leaving], sign[~leaving]
-            drive, angle = drive[~leaving], angle[~leaving]
+            drive, angle, toward = drive[~leaving], angle[~leaving], toward[~leaving]
         if not len(rows):
             break
         after = _step(now, drive, eta, shift)
-        drive_after, angle_after = after.drive, _tangent(after, sign)
+        drive_after, angle_after = after.drive, _tangent(after, toward)
         pull = eta * np.abs(now.readout) * norm
         fall = np.where(pull <= 0.5, -np.sign(now.readout) * (drive_after - drive), -np.inf)
         low["least_drive"][rows] = np.minimum(low["least_drive"][rows], sign * drive)
@@ -234,9 +235,9 @@ def run_until(
     return Passage(steps, end, **low, **high)
 
 
-def _tangent(neurons: Neurons, sign: Floats) -> Floats:
-    """r = sqrt(1 - alpha^2) / alpha with alpha = |<w, u_sign>|, [n]."""
-    alpha = neurons.alignment(sign)
+def _tangent(neurons: Neurons, toward: Floats) -> Floats:
+    """r = sqrt(1 - alpha^2) / alpha with alpha = |<w, toward>|, [n]."""
+    alpha = np.abs(np.einsum("nk,nk->n", neurons.weights, toward))
     return np.sqrt(np.maximum(1.0 - alpha**2, 0.0)) / np.maximum(alpha, np.finfo(np.float64).tiny)
 
 

@@ -1,6 +1,6 @@
 """Two-phase training of quadratic neurons as one simulation: phase 1 on a data set, phase 2 on the population."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from math import sqrt
 from typing import ClassVar
 
@@ -12,8 +12,10 @@ from headstart.core.streams import Stream, check_seed, normals
 from headstart.tasks import Parity
 from headstart.theory.quadratic_neuron import (
     SUPPORT,
+    Floats,
     Ids,
     Labels,
+    Neurons,
     Passage,
     Shift,
     aligned_within,
@@ -56,7 +58,7 @@ class TwoPhase:
     central: bool = False
     num_neurons: int = 1024
     seed: int = 0
-    max_steps: int = 20_000
+    max_steps: int = 10_000
 
     semantics: ClassVar[int] = 1
 
@@ -86,13 +88,14 @@ class TwoPhase:
     @property
     def seconds(self) -> float:
         """About how long `simulate` takes on one core."""
-        draw = 0.0 if self.samples is None else 6e-9 * self.samples * self.dim + 1.2e-9 * self.dim**3
-        spectral = 0.0 if self.samples is None else self._typical_phase1_steps() * self.dim * 2.5e-8
-        return 0.1 + self.num_neurons * (draw + spectral + (self.central * 1e-4) + 2e-5)
-
-    def _typical_phase1_steps(self) -> float:
-        drive = sqrt(2 / (self.samples or 1) + 4 / self.dim**2)
-        return min(self.max_steps, 6 * self.switch_point / (self.eta * drive))
+        # Every step costs its arithmetic and 0.2 ms of overhead; a few stragglers take nearly all that are allowed.
+        seconds = 0.1 + 2e-4 * self.max_steps * (self.epsilon is not None)
+        if self.samples is not None:
+            drive = sqrt(2 / self.samples + 4 / self.dim**2)
+            steps = min(self.max_steps, 4 * self.switch_point / (self.eta * drive))
+            seconds += self.num_neurons * (6e-9 * self.samples * self.dim + 1.2e-9 * self.dim**3)
+            seconds += self.num_neurons * self.dim * steps * 1e-8 + 2e-4 * min(self.max_steps, 10 * steps)
+        return seconds
 
     def simulate(self) -> dict[str, NDArray[np.generic]]:
         """Arrays [num_neurons]: the start, then "phase1_..." and "phase2_..." as in `Passage`, and where each ended.
@@ -100,12 +103,34 @@ class TwoPhase:
         readout, drive, norm: a(0), q(0) and |M| of phase 1's data; plus, minus: <w(0), u_+->. Those with a phase's
         prefix are at its end; phase1_moved is |w(T) - w(0)|. num_scanned is one number.
         """
-        ids, num_scanned = self._neurons()
-        parts = [self._part(ids[i : i + _PART]) for i in range(0, len(ids), _PART)]
-        out = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
-        return {"id": ids, "num_scanned": np.array([num_scanned]), **out}
+        ids, num_scanned = self._ids()
+        w, a = initial_weights(self.dim, self.width, self.seed, ids)
+        plus, minus = (w[:, 0] + w[:, 1]) / np.sqrt(2), (w[:, 0] - w[:, 1]) / np.sqrt(2)
+        out: dict[str, NDArray[np.generic]] = {"id": ids, "num_scanned": np.array([num_scanned])}
+        out |= {"readout": a, "plus": plus, "minus": minus}
+        if self.samples is not None:
+            start = self._on_data(self.samples, w, a, ids)
+            first = run_until(readout_reaches(self.switch_point), start, self.eta, self.max_steps, self.shift)
+            plus, minus = first.end.overlaps
+            out |= {"drive": start.drive, "norm": start.norm, **_recorded("phase1", first)}
+            out["phase1_moved"] = np.linalg.norm(first.end.weights - start.weights, axis=1)
+            a = first.end.readout
+        if self.epsilon is not None:
+            again = on_population(plus, minus, a)
+            out |= _recorded("phase2", run_until(aligned_within(self.epsilon), again, self.eta, self.max_steps))
+        return out
 
-    def _neurons(self) -> tuple[Ids, int]:
+    def _on_data(self, samples: int, w: Floats, a: Floats, ids: Ids) -> Neurons:
+        """Phase 1's neurons. Matrices are d times as large as neurons, so only some are there at a time."""
+        task, parts = Parity(self.dim, SUPPORT), []
+        for i in range(0, len(ids), _PART):
+            rows = slice(i, i + _PART)
+            matrices, mean_label = moment_matrices(task, samples, self.labels, self.seed, ids[rows])
+            parts.append(on_data(matrices, mean_label, w[rows], a[rows]))
+        return Neurons(*(np.concatenate([getattr(part, f.name) for part in parts]) for f in fields(Neurons)))
+
+    def _ids(self) -> tuple[Ids, int]:
+        """Which neurons, and how many were looked at to find them."""
         if not self.central:
             return np.arange(self.num_neurons, dtype=np.int64), self.num_neurons
         found: list[int] = []
@@ -120,24 +145,6 @@ class TwoPhase:
             start += _SCAN
         kept = np.array(found[: self.num_neurons], dtype=np.int64)
         return kept, int(kept[-1]) + 1
-
-    def _part(self, ids: Ids) -> dict[str, NDArray[np.generic]]:
-        w, a = initial_weights(self.dim, self.width, self.seed, ids)
-        plus, minus = (w[:, 0] + w[:, 1]) / np.sqrt(2), (w[:, 0] - w[:, 1]) / np.sqrt(2)
-        out: dict[str, NDArray[np.generic]] = {"readout": a, "plus": plus, "minus": minus}
-        if self.samples is not None:
-            matrices, mean_label = moment_matrices(Parity(self.dim, SUPPORT), self.samples, self.labels, self.seed, ids)
-            start = on_data(matrices, mean_label, w, a)
-            first = run_until(readout_reaches(self.switch_point), start, self.eta, self.max_steps, self.shift)
-            plus, minus = first.end.overlaps
-            out |= {"drive": start.drive, "norm": start.norm, **_recorded("phase1", first)}
-            out["phase1_moved"] = np.linalg.norm(first.end.weights - start.weights, axis=1)
-            a = first.end.readout
-        if self.epsilon is not None:
-            again = on_population(plus, minus, a)
-            second = run_until(aligned_within(self.epsilon), again, self.eta, self.max_steps)
-            out |= _recorded("phase2", second)
-        return out
 
 
 def _recorded(phase: str, passage: Passage) -> dict[str, NDArray[np.generic]]:
