@@ -290,7 +290,10 @@ def export(
     if kind not in ("parquet", "csv"):
         raise HeadstartError(f"--to {kind}: choose parquet or csv")
     with open_store(store) as opened:
-        frame = opened.traces(study=find(study).name).to_pandas()
+        traces = opened.traces(study=find(study).name)
+        if not len(traces):
+            raise HeadstartError(f"{study} trains nothing and has no traces; read its arrays by store.simulation(part)")
+        frame = traces.to_pandas()
     try:
         out.parent.mkdir(parents=True, exist_ok=True)
         if kind == "csv":

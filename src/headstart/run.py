@@ -148,12 +148,12 @@ class Run:
         """Canonical JSON of the cell: every part with its type and semantics, without the seed."""
         data = encode(self)
         del data["seed"]
-        return json.dumps(data, sort_keys=True, separators=(",", ":"))
+        return canonical(data)
 
     @cached_property
     def cell(self) -> str:
         """The identity of the cell: 80 bits of the SHA-256 of its canonical JSON, in hexadecimal."""
-        return hashlib.sha256(self.json.encode()).hexdigest()[:20]
+        return identity(self.json)
 
     @property
     def source(self) -> "Run | None":
@@ -197,6 +197,16 @@ def encode(part: Any) -> Any:
     if part is None or isinstance(part, bool | int | float | str):
         return part
     raise HeadstartError(f"{part!r} cannot be part of a Run: use a frozen dataclass of plain values")
+
+
+def canonical(data: Any) -> str:
+    """Encoded data as canonical JSON."""
+    return json.dumps(data, sort_keys=True, separators=(",", ":"))
+
+
+def identity(text: str) -> str:
+    """What the store knows a part by: 80 bits of the SHA-256 of its canonical JSON, in hexadecimal."""
+    return hashlib.sha256(text.encode()).hexdigest()[:20]
 
 
 def decode(data: Any) -> Any:

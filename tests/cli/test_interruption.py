@@ -2,6 +2,7 @@
 
 import json
 import signal
+import sqlite3
 import subprocess
 import sys
 import time
@@ -19,8 +20,6 @@ def start(path):
 
 
 def finished_runs(path):
-    import sqlite3
-
     try:
         with sqlite3.connect(f"file:{path}?mode=ro", uri=True, timeout=10) as db:
             return db.execute("SELECT COUNT(*) FROM runs").fetchone()[0]
@@ -110,3 +109,31 @@ def test_two_runs_of_one_study_into_one_store_lose_nothing(tmp_path, undisturbed
     for out, _ in outs:
         report = json.loads(out)
         assert (report["claims"], report["learning_rates"]) == undisturbed
+
+
+def test_killed_simulations_started_again_end_with_the_same_claims(tmp_path):
+    def begin(path):
+        call = [*CALL[:4], "less_data/two_phase_theory", *CALL[5:], "--store", str(path)]
+        return subprocess.Popen(call, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+
+    def finished(path):
+        try:
+            with sqlite3.connect(f"file:{path}?mode=ro", uri=True, timeout=10) as db:
+                return db.execute("SELECT COUNT(*) FROM simulations").fetchone()[0]
+        except sqlite3.OperationalError:
+            return 0
+
+    process, path = begin(tmp_path / "killed.sqlite"), tmp_path / "killed.sqlite"
+    began = time.monotonic()
+    while finished(path) < 3:
+        assert process.poll() is None
+        assert time.monotonic() - began < 120
+        time.sleep(0.02)
+    process.send_signal(signal.SIGKILL)
+    process.communicate()
+    assert finished(path) >= 3
+    reports = []
+    for store in (path, tmp_path / "whole.sqlite"):
+        out, _ = begin(store).communicate(timeout=300)
+        reports.append(json.loads(out)["claims"])
+    assert reports[0] == reports[1]

@@ -16,11 +16,12 @@ from headstart.lab.claims import (
 )
 from headstart.lab.conduct import conduct
 from headstart.lab.coordinate_check import coordinate_check
+from headstart.lab.simulation import Simulated, Simulation
 from headstart.lab.store import Keep, Store, open_store
 from headstart.lab.study import Arm, Knobs, Results, Side, Study, stored
 from headstart.lab.sweep import Sweep
 from headstart.lab.train import train
-from headstart.measures import Estimate, bootstrap
+from headstart.measures import Estimate, bootstrap, share
 
 __all__ = [
     "Arm",
@@ -33,6 +34,8 @@ __all__ = [
     "Knobs",
     "Results",
     "Side",
+    "Simulated",
+    "Simulation",
     "StatisticRatio",
     "Store",
     "Study",
@@ -47,6 +50,7 @@ __all__ = [
     "conduct",
     "coordinate_check",
     "open_store",
+    "share",
     "stored",
     "time_bounds",
     "train",

@@ -1,6 +1,7 @@
 """Running a study: train what is missing, compute the claims, keep the outcome."""
 
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -8,6 +9,7 @@ from headstart.lab import provenance
 from headstart.lab.ledger import Serving
 from headstart.lab.progress import Progress
 from headstart.lab.runner import execute
+from headstart.lab.simulation import Simulation, simulate_missing
 from headstart.lab.store import Keep, Store
 from headstart.lab.study import Results, Study, edition, gather
 from headstart.lab.sweep import with_rate
@@ -36,7 +38,10 @@ def conduct(
                 execute(runs, store, pool, device, progress, title, keep)
                 store.studies.set_seconds(session, time.monotonic() - began)
 
-            results = gather(study, knobs, store, train)
+            def simulate(simulations: Sequence[Simulation]) -> None:
+                simulate_missing(simulations, store, pool, progress)
+
+            results = gather(study, knobs, store, train, simulate)
     finally:
         store.studies.set_seconds(session, time.monotonic() - began)
     report = make_report(study, preset, results, store)
@@ -69,7 +74,7 @@ def make_report(study: Study, preset: str, results: Results, store: Store) -> di
         "knobs": key.knobs,
         "seeds": results.knobs.num_seeds,
         "seeds_factor": {name: arm.seeds_factor for name, arm in results.arms.items() if arm.seeds_factor != 1},
-        "commit": ", ".join(store.commits([arm.run.cell for arm in results.arms.values()])),
+        "commit": ", ".join(store.commits([arm.run.cell for arm in results.arms.values()], results.parts.values())),
         "machine": provenance.machine(),
         "minutes": round(store.studies.seconds(key) / 60, 2),
         "learning_rates": {name: tuned.to_json() for name, tuned in results.tuned.items()},

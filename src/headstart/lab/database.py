@@ -26,6 +26,9 @@ CREATE TABLE IF NOT EXISTS runs (
   status TEXT NOT NULL, seconds REAL NOT NULL, PRIMARY KEY (cell, seed)) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS weights (
   cell TEXT, seed INTEGER, moment TEXT, checksum INTEGER, data BLOB, PRIMARY KEY (cell, seed, moment)) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS simulations (
+  simulation TEXT PRIMARY KEY, json TEXT NOT NULL, batch INTEGER NOT NULL, checksum INTEGER NOT NULL,
+  data BLOB NOT NULL) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS arms (
   study TEXT, preset TEXT, knobs TEXT, arm TEXT, kind TEXT, cell TEXT, seeds TEXT NOT NULL,
   PRIMARY KEY (study, preset, knobs, arm, kind, cell)) WITHOUT ROWID;

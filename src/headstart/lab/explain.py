@@ -12,9 +12,9 @@ def explain_study(study: Study, knobs: Any, store: Store) -> list[dict[str, Any]
     """A row an arm: engine, reasons against faster ones, runs in all, seconds and megabytes of one run.
 
     A grid of learning rates may still be extended, so the numbers are those of the grid as it begins; `stored` counts
-    the runs of that grid that the store has.
+    the runs of that grid that the store has. A simulation is one run of no engine.
     """
-    rows = []
+    rows: list[dict[str, Any]] = []
     for arm in study.arms(knobs):
         choice = choose(arm.run)
         cells, seeds = Search(arm.run, arm.sweep).needed(), arm.selection_seeds(knobs)
@@ -29,6 +29,18 @@ def explain_study(study: Study, knobs: Any, store: Store) -> list[dict[str, Any]
                 "megabytes_a_run": round(choice.engine.memory(arm.run) / 2**20, 1),
             }
         )
+    for simulation in study.simulations(knobs):
+        rows.append(
+            {
+                "arm": simulation.name,
+                "engine": "simulation",
+                "reasons": {},
+                "runs": 1,
+                "stored": int(store.has_simulation(simulation.part)),
+                "seconds_a_run": round(simulation.part.seconds, 2),
+                "megabytes_a_run": None,
+            }
+        )
     return rows
 
 
@@ -41,14 +53,15 @@ def print_explanation(rows: list[dict[str, Any]], jobs: int, console: Any) -> No
     for column in ("arm", "engine", "runs", "stored", "seconds a run", "MB a run", "why not faster"):
         table.add_column(column)
     for row in rows:
-        reasons = "; ".join(f"{name}: {why}" for name, why in row["reasons"].items()) or "it is the fastest"
+        fastest = "" if row["engine"] == "simulation" else "it is the fastest"
+        reasons = "; ".join(f"{name}: {why}" for name, why in row["reasons"].items()) or fastest
         table.add_row(
             row["arm"],
             row["engine"],
             str(row["runs"]),
             str(row["stored"]),
             f"{row['seconds_a_run']:g}",
-            f"{row['megabytes_a_run']:g}",
+            "" if row["megabytes_a_run"] is None else f"{row['megabytes_a_run']:g}",
             reasons,
         )
     console.print(table)

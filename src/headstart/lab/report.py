@@ -67,11 +67,14 @@ def _beta2(tuned: Mapping[str, Any]) -> str:
 
 
 def _page(study: Study, report: Mapping[str, Any], picture: str) -> str:
-    rates = "\n".join(
+    rates = "".join(
         f"| {name} | {tuned['rate']:g}{_beta2(tuned)} | {min(tuned['rates']):g} to {max(tuned['rates']):g} "
-        f"({tuned.get('num_tried', len(tuned['rates']))}) |"
+        f"({tuned.get('num_tried', len(tuned['rates']))}) |\n"
         for name, tuned in report["learning_rates"].items()
     )
+    if rates:
+        said = "Learning rates, chosen on other seeds by the area under the mean test curve:"
+        rates = f"{said}\n\n| arm | rate | tried |\n|---|---|---|\n{rates}\n"
     claims = "\n".join(
         f"| {c['statement']} | {interval(c)} | {c['paper']} | **{c['verdict']}** |" for c in report["claims"]
     )
@@ -81,9 +84,7 @@ def _page(study: Study, report: Mapping[str, Any], picture: str) -> str:
         f"{report['minutes']:.1f} minutes on {report['machine']}, commit {report['commit']}.\n\n"
         f"![{study.title}]({picture})\n\n"
         f"| claim | ours [95% interval] | paper | verdict |\n|---|---|---|---|\n{claims}\n\n"
-        "Learning rates, chosen on other seeds by the area under the mean test curve:\n\n"
-        f"| arm | rate | tried |\n|---|---|---|\n{rates}\n\n"
-        f"```text\n{study.doc.strip()}\n```\n"
+        f"{rates}```text\n{study.doc.strip()}\n```\n"
     )
 
 

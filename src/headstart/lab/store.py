@@ -1,4 +1,4 @@
-"""The store: traces, summaries, and the weights a From asks for, in one SQLite file.
+"""The store: traces, summaries, the weights a From asks for, and the arrays of simulations, in one SQLite file.
 
 A result is known by (cell, seed). Every run has one row of summary; its curves, where they are kept, lie in blobs
 [members x records], one a chunk and metric, each with a checksum. What is there is never written again.
@@ -27,7 +27,7 @@ from headstart.lab.database import Database
 from headstart.lab.ledger import Ledger
 from headstart.measures import area_under
 from headstart.models import Weights
-from headstart.run import At, Run, decode, encode
+from headstart.run import At, Run, canonical, decode, encode, identity
 
 _AXES = ("step", "samples", "flops")
 
@@ -96,10 +96,8 @@ class Store:
         cells: dict[str, list[Outcome]] = {}
         for outcome in outcomes:
             cells.setdefault(outcome.run.cell, []).append(outcome)
-        made = json.dumps({"commit": provenance.commit(), "machine": provenance.machine(), **provenance.versions()})
         with self._db.write():
-            query = "INSERT INTO batches (engine, provenance, created) VALUES (?, ?, ?)"
-            batch = self._db.execute(query, (engine, made, time.time())).lastrowid
+            batch = self._add_batch(engine)
             for cell, trained in cells.items():
                 self._db.execute("INSERT OR IGNORE INTO cells VALUES (?, ?)", (cell, trained[0].run.json))
                 there = self.seeds(cell)
@@ -114,6 +112,11 @@ class Store:
                     data = None if kept is None else save(kept)
                     row = (o.run.cell, o.run.seed, moment(at), None if data is None else zlib.crc32(data), data)
                     self._db.execute("INSERT OR REPLACE INTO weights VALUES (?, ?, ?, ?, ?)", row)
+
+    def _add_batch(self, engine: str) -> int | None:
+        made = json.dumps({"commit": provenance.commit(), "machine": provenance.machine(), **provenance.versions()})
+        query = "INSERT INTO batches (engine, provenance, created) VALUES (?, ?, ?)"
+        return self._db.execute(query, (engine, made, time.time())).lastrowid
 
     def _add_chunk(self, cell: str, traces: Sequence[Trace], batch: int | None) -> None:
         chunk = self._db.execute("INSERT INTO chunks (cell, batch) VALUES (?, ?)", (cell, batch)).lastrowid
@@ -176,17 +179,20 @@ class Store:
         return arrays
 
     def repair(self) -> list[int]:
-        """Drop every chunk and weight whose checksum fails, with its runs; returns the chunks dropped."""
+        """Drop every chunk, weight and simulation whose checksum fails, with its runs; returns the chunks dropped."""
         query = "SELECT chunk, checksum, data FROM curves"
         bad = sorted({chunk for chunk, checksum, data in self._db.execute(query) if zlib.crc32(data) != checksum})
         query = "SELECT cell, seed, moment, checksum, data FROM weights WHERE data IS NOT NULL"
         lost = [key for *key, checksum, data in self._db.execute(query) if zlib.crc32(data) != checksum]
+        query = "SELECT simulation, checksum, data FROM simulations"
+        spoilt = [key for key, checksum, data in self._db.execute(query) if zlib.crc32(data) != checksum]
         with self._db.write():
             for chunk in bad:
                 for table, column in (("curves", "chunk"), ("runs", "chunk"), ("chunks", "id")):
                     self._db.execute(f"DELETE FROM {table} WHERE {column} = ?", (chunk,))
             for key in lost:
                 self._db.execute("DELETE FROM weights WHERE cell = ? AND seed = ? AND moment = ?", key)
+            self._db.executemany("DELETE FROM simulations WHERE simulation = ?", [(key,) for key in spoilt])
         return bad
 
     def traces(self, study: str | None = None, arm: str | None = None, kind: str = "claim") -> Traces:
@@ -209,13 +215,37 @@ class Store:
             raise HeadstartError(f"cell {cell} is not in store {self.path}")
         return decode(json.loads(row[0]))
 
-    def commits(self, cells: Iterable[str]) -> list[str]:
-        """The distinct commits that trained these cells."""
-        query = (
-            "SELECT DISTINCT json_extract(provenance, '$.commit') FROM batches WHERE id IN "
-            "(SELECT DISTINCT batch FROM summaries WHERE cell = ?)"
-        )
-        return sorted({commit for cell in cells for (commit,) in self._db.execute(query, (cell,))})
+    def commits(self, cells: Iterable[str], simulated: Iterable[Any] = ()) -> list[str]:
+        """The distinct commits that trained these cells and computed these simulations."""
+        query = "SELECT DISTINCT json_extract(provenance, '$.commit') FROM batches WHERE id IN "
+        trained = f"{query} (SELECT DISTINCT batch FROM summaries WHERE cell = ?)"
+        computed = f"{query} (SELECT batch FROM simulations WHERE simulation = ?)"
+        found = [row for cell in cells for row in self._db.execute(trained, (cell,))]
+        found += [row for part in simulated for row in self._db.execute(computed, (_key(part)[0],))]
+        return sorted({commit for (commit,) in found})
+
+    def add_simulation(self, part: Any, arrays: Mapping[str, NDArray[Any]]) -> None:
+        """Store the arrays of a simulation in one transaction; what is there already stays as it is."""
+        key, text = _key(part)
+        data = save({name: np.ascontiguousarray(array) for name, array in arrays.items()})
+        with self._db.write():
+            row = (key, text, self._add_batch("simulation"), zlib.crc32(data), data)
+            self._db.execute("INSERT OR IGNORE INTO simulations VALUES (?, ?, ?, ?, ?)", row)
+
+    def has_simulation(self, part: Any) -> bool:
+        """Whether the arrays of this part are stored."""
+        query = "SELECT 1 FROM simulations WHERE simulation = ?"
+        return self._db.execute(query, (_key(part)[0],)).fetchone() is not None
+
+    def simulation(self, part: Any) -> dict[str, NDArray[Any]]:
+        """The stored arrays of a simulation by name."""
+        query = "SELECT checksum, data FROM simulations WHERE simulation = ?"
+        row = self._db.execute(query, (_key(part)[0],)).fetchone()
+        if row is None:
+            raise HeadstartError(f"{part} is not in store {self.path}; run its study first")
+        if zlib.crc32(row[1]) != row[0]:
+            raise HeadstartError(f"the simulation {part} in store {self.path} is corrupt; add --repair to the run")
+        return dict(load(row[1]))
 
     def moments(self, run: Run) -> set[str]:
         """The moments at which this run's weights were kept, or are known never to have been reached."""
@@ -233,6 +263,12 @@ class Store:
         if zlib.crc32(row[1]) != row[0]:
             raise HeadstartError(f"weights of cell {run.cell} seed {run.seed} are corrupt; add --repair to the run")
         return dict(load(row[1]))
+
+
+def _key(part: Any) -> tuple[str, str]:
+    """The identity of a simulated part, and its canonical JSON."""
+    text = canonical(encode(part))
+    return identity(text), text
 
 
 def moment(at: At) -> str:

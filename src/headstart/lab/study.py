@@ -3,7 +3,7 @@
 import difflib
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import asdict, dataclass, field, fields, replace
 from enum import StrEnum
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -16,6 +16,7 @@ from headstart.core.metric import Metric
 from headstart.core.trace import Status, Summary, Traces
 from headstart.lab.claims import Checked, Claim, check_claim
 from headstart.lab.ledger import Edition
+from headstart.lab.simulation import Arrays, Simulation, check_names, missing
 from headstart.lab.store import Keep, Store
 from headstart.lab.sweep import FIRST_SELECTION_SEED, Search, Sweep, Tuned, selection_seeds, with_rate
 from headstart.run import Run
@@ -79,13 +80,15 @@ class Knobs:
 
 @dataclass(frozen=True)
 class Results:
-    """What a study's claims and figure are computed from: stored traces and nothing else."""
+    """What a study's claims and figure are computed from: stored traces, stored simulations and nothing else."""
 
     arms: Mapping[str, Arm]
     summaries: Mapping[str, Sequence[Summary]]
     traces: Mapping[str, Traces]
     tuned: Mapping[str, Tuned]
     knobs: Any
+    simulations: Mapping[str, Arrays] = field(default_factory=dict)
+    parts: Mapping[str, Any] = field(default_factory=dict)
 
     def metric(self, arm: str) -> Metric:
         """The leading metric of an arm's task."""
@@ -110,9 +113,17 @@ class Results:
         return self.traces[arm].stack(f"test_{metric.name}", metric.chance)
 
 
+def nothing(knobs: Any) -> tuple[()]:
+    """No arms, or no simulations."""
+    return ()
+
+
 @dataclass(frozen=True)
 class Study:
-    """A named experiment. The functions take the knobs of a preset; the docstring is the method section."""
+    """A named experiment. The functions take the knobs of a preset; the docstring is the method section.
+
+    It trains its arms, computes its simulations, or both.
+    """
 
     name: str
     title: str
@@ -120,9 +131,10 @@ class Study:
     figures: str
     presets: Mapping[str, Any]
     minutes: Mapping[str, float]
-    arms: Callable[[Any], Sequence[Arm]]
     claims: Callable[[Any], Sequence[Claim]]
     figure: Callable[[Results], "Figure"]
+    arms: Callable[[Any], Sequence[Arm]] = nothing
+    simulations: Callable[[Any], Sequence[Simulation]] = nothing
     doc: str = ""
     tags: tuple[str, ...] = ()
     file: str | None = None
@@ -149,8 +161,9 @@ class Study:
         return _validated(type(base), values, settings or {})
 
     def validate(self, knobs: Any) -> None:
-        """Build every arm and claim, so that a mistake is met before anything is trained."""
+        """Build every arm, simulation and claim, so that a mistake is met before anything is trained."""
         arms = [arm.name for arm in self.arms(knobs)]
+        check_names(self.simulations(knobs))
         for claim in self.claims(knobs):
             for name in getattr(claim.estimate, "arms", ()):
                 if name not in arms:
@@ -183,14 +196,20 @@ def _validated(kind: type, values: dict[str, Any], settings: Mapping[str, str]) 
 
 # Called with (runs, what of them to keep, a title): sees to it that they are in the store.
 Train = Callable[[list[Run], Keep, str], None]
+# Called with simulations: the same for them.
+Simulate = Callable[[Sequence[Simulation]], None]
 
 
-def gather(study: Study, knobs: Any, store: Store, train: Train) -> Results:
-    """A study's results from the store, calling `train` for what may be missing.
+def gather(study: Study, knobs: Any, store: Store, train: Train, simulate: Simulate) -> Results:
+    """A study's results from the store, calling `train` and `simulate` for what may be missing.
 
-    First the sweeps of all arms, extended until every best rate is inside its grid; then the claim seeds.
+    First the simulations; then the sweeps of all arms, extended until every best rate is inside its grid; then the
+    claim seeds.
     """
     arms = {arm.name: arm for arm in study.arms(knobs)}
+    parts = {simulation.name: simulation.part for simulation in study.simulations(knobs)}
+    if parts:
+        simulate(study.simulations(knobs))
 
     def train_arms(wanted: list[tuple[Arm, list[Run], list[int]]], title: str) -> None:
         for keep in dict.fromkeys(arm.keep for arm, _, _ in wanted):
@@ -222,21 +241,25 @@ def gather(study: Study, knobs: Any, store: Store, train: Train) -> Results:
         },
         tuned=tuned,
         knobs=knobs,
+        simulations={name: store.simulation(part) for name, part in parts.items()},
+        parts=parts,
     )
 
 
 def stored(study: Study, preset: str, knobs: Any, store: Store) -> Results:
     """A study's results from the store alone."""
 
-    def refuse(runs: list[Run], keep: Keep, title: str) -> None:
-        missing = sum(run.seed not in store.seeds(run.cell, keep) for run in runs)
-        if missing:
+    def refuse(lacking: int, what: str) -> None:
+        if lacking:
             raise HeadstartError(
-                f"{study.name} --preset {preset} is not complete in store {store.path}: {missing} runs are missing; "
+                f"{study.name} --preset {preset} is not complete in store {store.path}: {lacking} {what} are missing; "
                 f"run: headstart run {study.command} --preset {preset}"
             )
 
-    return gather(study, knobs, store, refuse)
+    def no_training(runs: list[Run], keep: Keep, title: str) -> None:
+        refuse(sum(run.seed not in store.seeds(run.cell, keep) for run in runs), "runs")
+
+    return gather(study, knobs, store, no_training, lambda sims: refuse(len(missing(sims, store)), "simulations"))
 
 
 def edition(study: Study, preset: str, knobs: Any) -> Edition:

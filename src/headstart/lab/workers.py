@@ -5,16 +5,17 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor, ThreadPoolExecutor
-from functools import cached_property
+from functools import cached_property, partial
 from multiprocessing.connection import wait
 from types import TracebackType
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 from headstart.engines import Interrupted, Job, Outcome, choose
 
 Group = Sequence[Job]
+T = TypeVar("T")
 
 
 class Workers(Protocol):
@@ -24,6 +25,10 @@ class Workers(Protocol):
 
     def submit(self, group: Group, device: str) -> "Future[list[Outcome]]":
         """Train a group; the future raises Interrupted if it was stopped."""
+        ...
+
+    def call(self, work: Callable[[], T]) -> "Future[T]":
+        """Do work that can be pickled and that holds the interpreter."""
         ...
 
     def done(self) -> float:
@@ -88,9 +93,13 @@ class Serial:
 
     def submit(self, group: Group, device: str) -> "Future[list[Outcome]]":
         """Train at once."""
-        future: Future[list[Outcome]] = Future()
+        return self.call(partial(_train, group, device, self.total, self.stopping))
+
+    def call(self, work: Callable[[], T]) -> "Future[T]":
+        """Do it at once."""
+        future: Future[T] = Future()
         try:
-            future.set_result(_train(group, device, self.total, self.stopping))
+            future.set_result(work())
         except Exception as error:
             future.set_exception(error)
         return future
@@ -153,6 +162,8 @@ class Parallel:
     @cached_property
     def processes(self) -> ProcessPoolExecutor:
         """The pool of processes."""
+        # One process a core: threads of BLAS on top would fight for them. Only what is spawned from now on sees this.
+        os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
         shared = (self.total, self.stopping, list(sys.path))
         return ProcessPoolExecutor(self.slots, self.context, _begin_worker, shared)
 
@@ -161,6 +172,10 @@ class Parallel:
         if choose(group[0].run, device).engine.in_threads:
             return self.threads.submit(_train, group, device, self.total, self.stopping)
         return self.processes.submit(_work, group, device)
+
+    def call(self, work: Callable[[], T]) -> "Future[T]":
+        """Queue it for a process."""
+        return self.processes.submit(work)
 
     def done(self) -> float:
         """Estimated seconds of work done."""

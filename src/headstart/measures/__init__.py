@@ -2,8 +2,9 @@
 
 from headstart.measures.area import area_under
 from headstart.measures.coordinates import coordinate_sizes
-from headstart.measures.intervals import Estimate, bootstrap, bootstrap_bounds, mean_band
+from headstart.measures.intervals import Estimate, bootstrap, bootstrap_bounds, mean_band, share
 from headstart.measures.norms import readout_ratio
+from headstart.measures.power_law import exponent, medians
 from headstart.measures.time_to_target import monotone, success_probability, time_to_target
 
 __all__ = [
@@ -12,9 +13,12 @@ __all__ = [
     "bootstrap",
     "bootstrap_bounds",
     "coordinate_sizes",
+    "exponent",
     "mean_band",
+    "medians",
     "monotone",
     "readout_ratio",
+    "share",
     "success_probability",
     "time_to_target",
 ]

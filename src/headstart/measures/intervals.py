@@ -52,6 +52,20 @@ def bootstrap_bounds(
     return Estimate(most if np.isfinite(most) else least or float("nan"), float(low), float(high))
 
 
+def share(happened: int, trials: int, level: float = 0.95) -> Estimate:
+    """How often something happened in independent trials, with the exact interval (Clopper and Pearson, 1934)."""
+    if not 0 <= happened <= trials:
+        raise HeadstartError(f"share(happened={happened}, trials={trials}): happened is in [0, trials]")
+    if trials == 0:
+        return Estimate(float("nan"), float("nan"), float("nan"))
+    from scipy.special import betaincinv
+
+    tail = (1 - level) / 2
+    low = betaincinv(happened, trials - happened + 1, tail) if happened else 0.0
+    high = betaincinv(happened + 1, trials - happened, 1 - tail) if happened < trials else 1.0
+    return Estimate(happened / trials, float(low), float(high))
+
+
 def mean_band(curves: NDArray[np.float64], resamples: int = 400) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """A pointwise 95% bootstrap band of the mean over members of [members, records]: (low, high)."""
     rng = np.random.Generator(np.random.Philox(key=_KEY))

@@ -15,10 +15,13 @@ from headstart.lab.study import Study
 
 @cache
 def all_studies() -> dict[str, Study]:
-    """Every study of the package by name, such as less_data/mini_and_full_batch_mlp."""
+    """Every study of the package by name, such as less_data/mini_and_full_batch_mlp.
+
+    A module whose name begins with an underscore is part of a study beside it.
+    """
     found = {}
     for module in pkgutil.walk_packages(__path__, prefix=f"{__name__}."):
-        if not module.ispkg:
+        if not module.ispkg and not module.name.rpartition(".")[2].startswith("_"):
             study = _study_of(importlib.import_module(module.name))
             found[study.name] = study
     return dict(sorted(found.items()))

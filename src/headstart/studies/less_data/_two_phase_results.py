@@ -1,0 +1,260 @@
+"""What `two_phase_theory` computes from its simulations, and its figure."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+import headstart.lab as lab
+from headstart.lab.figures import COLOURS, house_style
+from headstart.lab.simulation import Arrays
+from headstart.measures import exponent, medians
+from headstart.theory import INEQUALITIES, PROBABILITIES, Inequality, TwoPhase, predict, switch_terms
+from headstart.theory.two_phase_statements import Events
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+DELTA, FLOOR = 0.1, 1e-9
+WARM, COLD, GREY = COLOURS[lab.Side.SMALL], COLOURS[lab.Side.LARGE], "#777777"
+
+
+def named(results: lab.Results, prefix: str) -> list[tuple[Any, Arrays]]:
+    """The simulations whose names begin so, as (part, arrays)."""
+    return [(results.parts[n], results.simulations[n]) for n in results.simulations if n.startswith(prefix)]
+
+
+def steps(arrays: Arrays) -> NDArray[np.float64]:
+    """T1 + T2 as far as simulated; infinite where a neuron did not arrive."""
+    phases = [arrays[name].astype(np.float64) for name in ("phase1_steps", "phase2_steps") if name in arrays]
+    return np.sum([np.where(phase < 0, np.inf, phase) for phase in phases], axis=0)
+
+
+def everyone(part: TwoPhase, arrays: Arrays) -> NDArray[np.bool_]:
+    """All neurons."""
+    return np.ones(len(arrays["readout"]), dtype=bool)
+
+
+def on_good_event(part: TwoPhase, arrays: Arrays) -> NDArray[np.bool_]:
+    """Those on G_0 of Theorem 3."""
+    return Events(part, arrays, part.labels).good
+
+
+def on_theorem_event(part: TwoPhase, arrays: Arrays) -> NDArray[np.bool_]:
+    """Those on the event of Theorem 1."""
+    return Events(part, arrays, part.labels).theorem
+
+
+Select = Callable[[TwoPhase, Arrays], NDArray[np.bool_]]
+
+
+@dataclass(frozen=True)
+class StepsExponent:
+    """The exponent of the median number of steps in `axis` of the simulations of a prefix, on an event."""
+
+    prefix: str
+    axis: Callable[[TwoPhase], float]
+    event: Select = everyone
+    most_samples: float = float("inf")
+
+    def table(self, results: lab.Results) -> tuple[list[float], NDArray[np.float64], NDArray[np.bool_]]:
+        """(x, steps, kept), the last two [settings, neurons]."""
+        chosen = [(p, a) for p, a in named(results, self.prefix) if (p.samples or 0) <= self.most_samples]
+        kept = np.array([self.event(part, arrays) for part, arrays in chosen])
+        return [self.axis(part) for part, _ in chosen], np.array([steps(arrays) for _, arrays in chosen]), kept
+
+    def __call__(self, results: lab.Results) -> lab.Estimate:
+        """The exponent with its interval."""
+        return exponent(*self.table(results))
+
+
+def samples_of(part: TwoPhase) -> float:
+    """N."""
+    return float(part.samples or 0)
+
+
+def samples_times_dim(part: TwoPhase) -> float:
+    """N d."""
+    return samples_of(part) * part.dim
+
+
+def width_of(part: TwoPhase) -> float:
+    """m."""
+    return float(part.width)
+
+
+@dataclass(frozen=True)
+class Violations:
+    """How many neurons violate an inequality over every simulation it speaks of; undecided where there is none."""
+
+    id: str
+
+    def found(self, results: lab.Results) -> list[Inequality]:
+        """The inequality on each simulation."""
+        statement = INEQUALITIES[self.id]
+        # (A.6) is about any a_*; the theorem's own constants hold for its a_* only, and phase 2 must have run.
+        prefixes = ["both_central", "both_all"]
+        if self.id in ("lemma_3", "lemma_4", "lemma_7", "lemma_8", "theorem_3"):
+            prefixes += ["fixed_true", "both_order"]
+        elif self.id.startswith("lemma"):
+            prefixes += ["both_order"]
+        chosen = [pair for prefix in prefixes for pair in named(results, prefix)]
+        return [statement(part, arrays) for part, arrays in chosen if part.labels is statement.labels]
+
+    def __call__(self, results: lab.Results) -> lab.Estimate:
+        """The number; it has no interval."""
+        found = self.found(results)
+        if not sum(inequality.num_on_event for inequality in found):
+            return lab.Estimate(*(float("nan"),) * 3)
+        return lab.Estimate(*(float(sum(inequality.num_violations for inequality in found)),) * 3)
+
+
+@dataclass(frozen=True)
+class Share:
+    """The share of neurons with an event, in the simulation in which it is least; of an equality, at the least N."""
+
+    id: str
+
+    def __call__(self, results: lab.Results) -> lab.Estimate:
+        """The share with its exact interval. Simulations share initial weights, so they are not pooled."""
+        said = PROBABILITIES[self.id]
+        chosen = named(results, f"both_{'central' if said.inside_central else 'all'}_{said.labels}")
+        found = [said(part, arrays) for part, arrays in chosen]
+        worst = found[0] if self.id == "lemma_2" else min(found, key=lambda chance: chance.share)
+        return lab.share(worst.happened, worst.trials)
+
+
+@dataclass(frozen=True)
+class MedianRatio:
+    """The median number of steps of one simulation over that of another, neurons paired."""
+
+    one: str
+    other: str
+
+    def __call__(self, results: lab.Results) -> lab.Estimate:
+        """The ratio with its interval."""
+        a, b = (steps(results.simulations[name]) for name in (self.one, self.other))
+        return lab.bootstrap(lambda rows: float(np.median(a[rows]) / np.median(b[rows])), len(a), resamples=500)
+
+
+@dataclass(frozen=True)
+class BiasExponent:
+    """The exponent in N of the median `signal` ("drive" or "fourier") for one degree, over a number."""
+
+    degree: int
+    signal: str
+    over: float = 1.0
+
+    def __call__(self, results: lab.Results) -> lab.Estimate:
+        """The exponent with its interval."""
+        k = results.knobs
+        values = np.array([results.simulations[f"bias_{self.degree}_{n}"][self.signal] for n in k.bias_samples])
+        found = exponent(k.bias_samples, values)
+        ends = sorted((found.low / self.over, found.high / self.over))
+        return lab.Estimate(found.value / self.over, *ends)
+
+
+def title(id: str) -> str:
+    """lemma_6_steps is "Lemma 6 (steps)"."""
+    kind, number, *rest = id.split("_")
+    return f"{kind.capitalize()} {number}" + (f" ({rest[0]})" if rest else "")
+
+
+def draw_steps(ax: "Axes", results: lab.Results, law: StepsExponent, colour: str, label: str) -> None:
+    """Medians with the range from the 10th to the 90th percentile, and the fitted power law."""
+    places, values, kept = law.table(results)
+    order = np.argsort(places)
+    x, values, kept = np.array(places)[order], values[order], kept[order]
+    middle, fit = medians(values, kept), law(results)
+    low, high = [
+        [np.quantile(v[e], q, method="inverted_cdf") for v, e in zip(values, kept, strict=True)] for q in (0.1, 0.9)
+    ]
+    ax.fill_between(x, low, high, color=colour, alpha=0.13, linewidth=0)
+    ax.plot(
+        x, middle, "o-", color=colour, markersize=3.5, label=f"{label}: {fit.value:.2f} [{fit.low:.2f}, {fit.high:.2f}]"
+    )
+    ax.set_xscale("log")
+    ax.set_yscale("log")
+
+
+def draw_statements(ax: "Axes", results: lab.Results) -> None:
+    """The shares of Appendix A's events with their intervals, and the bounds."""
+    for row, (id, probable) in enumerate(reversed(PROBABILITIES.items())):
+        share, bound = Share(id)(results), probable.bound(DELTA)
+        ax.plot([max(share.low, FLOOR), share.high], [row, row], color=WARM[0], linewidth=3, solid_capstyle="butt")
+        ax.plot(max(share.value, FLOOR), row, "o", color=WARM[0], markersize=4)
+        ax.plot(max(bound, FLOOR), row, "|", color=COLD[0], markersize=11, markeredgewidth=2)
+    ax.set_yticks(range(len(PROBABILITIES)), [title(id) for id in reversed(PROBABILITIES)])
+    ax.set_xscale("log")
+    ax.set_xlabel("share of neurons (dot); bound (bar)")
+
+
+def draw_tightness(ax: "Axes", results: lab.Results) -> None:
+    """How much of each bound was used by the neuron that used most."""
+    shown = {id: np.array([i.tightness for i in Violations(id).found(results)]) for id in INEQUALITIES}
+    shown = {id: values for id, values in shown.items() if np.isfinite(values).any()}
+    for row, values in enumerate(reversed(shown.values())):
+        ax.plot(values, np.full(len(values), row), "o", color=WARM[0], alpha=0.5, markersize=4, markeredgewidth=0)
+    ax.set_yticks(range(len(shown)), [title(id) for id in reversed(shown)])
+    ax.axvline(1.0, color=COLD[0])
+    ax.set_xscale("log")
+    ax.set_xlabel("largest measured / bound, a dot a simulation")
+
+
+def draw_bias(ax: "Axes", results: lab.Results) -> None:
+    """Both signals of Section 4.1.3 against N."""
+    k = results.knobs
+    for shade, degree in enumerate(k.bias_degrees[:3]):
+        for signal, colours in (("drive", WARM), ("fourier", COLD)):
+            found = [np.median(results.simulations[f"bias_{degree}_{n}"][signal]) for n in k.bias_samples]
+            name = "sampling bias" if signal == "drive" else "Fourier signal"
+            ax.plot(k.bias_samples, found, "o-", color=colours[shade], markersize=3.5, label=f"{name}, k = {degree}")
+    ax.set_xscale("log")
+    ax.set_yscale("log")
+    ax.set_xlabel("samples N")
+
+
+def figure(results: lab.Results) -> "Figure":
+    """Rates above, statements and Section 4.1.3 below."""
+    k = results.knobs
+    with house_style() as module:
+        picture = module.Figure(figsize=(14, 7.4), layout="constrained")
+        (fixed, total, width, gain), (shares, tight, bias, caps) = picture.subplots(2, 4)
+        for prefix, event, colour, label in (
+            ("fixed_true", on_good_event, WARM[0], "good event"),
+            ("fixed_true", everyone, WARM[1], "all neurons"),
+            ("fixed_random", everyone, WARM[2], "random labels"),
+        ):
+            draw_steps(fixed, results, StepsExponent(prefix, samples_of, event), colour, label)
+        fixed.set(title=f"Phase 1 at fixed a* = {k.fixed_switch:g}, d = {k.dim}", xlabel="samples N", ylabel="steps T1")
+        law = StepsExponent("both_central_true", samples_times_dim, on_theorem_event)
+        draw_steps(total, results, law, WARM[0], "measured")
+        said = sorted((p.samples * p.dim, predict(p.dim, p.samples, p.width, p.eta, p.epsilon).total_steps)
+                      for p, _ in named(results, "both_central_true"))  # fmt: skip
+        total.plot(*zip(*said, strict=True), "o", color=COLD[0], markersize=3.5, label="bound of Theorem 1")
+        total.set(title="Both phases, the paper's a*", xlabel="N d", ylabel="steps T1 + T2")
+        draw_steps(width, results, StepsExponent("population_", width_of), COLD[0], "measured")
+        said = [(m, predict(k.dim, k.dim, m, k.eta, k.epsilon).population_only) for m in sorted(k.widths)]
+        width.plot(*zip(*said, strict=True), "--", color=GREY, label="bound of Lemma 6, typical start")
+        width.set(title="Population only", xlabel="width m", ylabel="steps")
+        for prefix, colour, label in (("both_all_true", WARM[0], "paper's a*"), ("both_order", WARM[1], "(Nd)^(-1/4)")):
+            draw_steps(gain, results, StepsExponent(prefix, samples_of), colour, label)
+        gain.axhline(np.median(steps(results.simulations["population"])), color=COLD[0], label="population only")
+        gain.set(title=f"Two phases against one, d = {k.dim}", xlabel="samples N", ylabel="steps T1 + T2")
+        draw_statements(shares, results)
+        shares.set_title("Probabilities of Appendix A")
+        draw_tightness(tight, results)
+        tight.set_title("Inequalities of Appendix A")
+        draw_bias(bias, results)
+        bias.set(title=f"Two signals of ({k.bias_dim}, k)-parity", ylabel="median size")
+        grid = np.unique(np.geomspace(k.dim, k.dim**2, 40).round().astype(int)).tolist()
+        for name, colour in (("stability", GREY), ("last step", COLD[0]), ("drift", WARM[0])):
+            caps.plot(grid, [switch_terms(k.dim, n, 0.5, DELTA)[name] for n in grid], color=colour, label=name)
+        caps.set(title=f"The caps on a*, d = {k.dim}, learning rate 1/2", xlabel="samples N", ylabel="a*",
+                 xscale="log", yscale="log")  # fmt: skip
+        for ax in (fixed, total, width, gain, bias, caps):
+            ax.legend()
+        return picture
