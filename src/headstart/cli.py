@@ -16,7 +16,7 @@ from tyro.conf import Positional, UseAppendAction, arg
 from headstart import __version__
 from headstart.core.errors import HeadstartError
 from headstart.lab.conduct import conduct, make_report
-from headstart.lab.explain import explain_study, print_explanation
+from headstart.lab.explain import explain_studies, print_explanation
 from headstart.lab.figures import save_figure
 from headstart.lab.progress import display
 from headstart.lab.report import claims_table, scoreboard, update_readme, write_report
@@ -254,6 +254,7 @@ def explain(
     study: StudyName,
     /,
     preset: Preset = "laptop",
+    only: Annotated[str | None, arg(metavar="TAG", help="of a paper, the studies with this tag")] = None,
     seeds: Annotated[int | None, arg(metavar="N", help="seeds for the claims")] = None,
     set_: Settings = (),
     store: StorePath = None,
@@ -262,12 +263,13 @@ def explain(
 ) -> None:
     """Say what `run` would do before it runs: engine, number of runs, time and memory of each arm.
 
+    Takes a study, or a paper by its folder, which is a line a study.
+
     Try: headstart explain less_data/mini_and_full_batch_mlp --preset paper
     """
-    s = find(study)
-    knobs = s.knobs(preset, _settings(set_, seeds))
+    chosen = [(s, s.knobs(preset, _settings(set_, seeds))) for s in select(study, only)]
     with open_store(store) as opened:
-        rows = explain_study(s, knobs, opened)
+        rows = explain_studies(chosen, opened)
     if json:
         _print(rows)
     else:

@@ -10,7 +10,7 @@ from small_runs import Powers
 
 import headstart as hs
 from headstart.lab.conduct import conduct, make_report
-from headstart.lab.explain import explain_study, print_explanation
+from headstart.lab.explain import explain_studies, print_explanation
 from headstart.lab.progress import Silent
 from headstart.lab.report import write_report
 from headstart.lab.study import stored
@@ -125,7 +125,7 @@ def test_explain_counts_simulations(store, capsys):
     from rich.console import Console
 
     conduct(STUDY, "laptop", Knobs(bases=(2.0,)), store, Silent())
-    rows = explain_study(STUDY, Knobs(), store)
+    rows = explain_studies([(STUDY, Knobs())], store)
     assert [(row["arm"], row["runs"], row["stored"]) for row in rows] == [("base_2", 1, 1), ("base_3", 1, 0)]
     print_explanation(rows, 1, Console(width=140))
     assert "simulation" in capsys.readouterr().out

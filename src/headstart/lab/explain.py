@@ -1,5 +1,6 @@
 """What a study would cost, before anything runs."""
 
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from headstart.engines import choose
@@ -8,22 +9,39 @@ from headstart.lab.study import Study
 from headstart.lab.sweep import Search
 
 
-def explain_study(study: Study, knobs: Any, store: Store) -> list[dict[str, Any]]:
-    """A row an arm: engine, reasons against faster ones, runs in all, seconds and megabytes of one run.
+def explain_studies(chosen: Sequence[tuple[Study, Any]], store: Store) -> list[dict[str, Any]]:
+    """A row an arm of each study with its knobs: engine, reasons against faster ones, runs, seconds and megabytes.
 
     A grid of learning rates may still be extended, so the numbers are those of the grid as it begins; `stored` counts
-    the runs of that grid that the store has. A simulation is one run of no engine.
+    the runs of that grid that the store has. Runs that several arms or studies share count where they come first. A
+    simulation is one run of no engine.
     """
+    counted: set[Any] = set()
+    return [row for study, knobs in chosen for row in _rows(study, knobs, store, counted)]
+
+
+def _new(runs: Iterable[Any], counted: set[Any]) -> int:
+    """How many of these have not been counted yet; now they have."""
+    new = set(runs) - counted
+    counted |= new
+    return len(new)
+
+
+def _rows(study: Study, knobs: Any, store: Store, counted: set[Any]) -> list[dict[str, Any]]:
     rows: list[dict[str, Any]] = []
     for arm in study.arms(knobs):
         choice = choose(arm.run)
         cells, seeds = Search(arm.run, arm.sweep).needed(), arm.selection_seeds(knobs)
+        # Before a rate is chosen, the claim runs of two arms are the same if the arms are.
+        runs = _new(((cell.cell, seed) for cell in cells for seed in seeds), counted)
+        runs += _new(((arm.run.cell, arm.sweep, len(seeds), seed) for seed in arm.claim_seeds(knobs)), counted)
         rows.append(
             {
+                "study": study.name,
                 "arm": arm.name,
                 "engine": choice.engine.name,
                 "reasons": dict(choice.reasons),
-                "runs": len(cells) * len(seeds) + len(arm.claim_seeds(knobs)),
+                "runs": runs,
                 "stored": sum(len(store.seeds(cell.cell, arm.keep) & set(seeds)) for cell in cells),
                 "seconds_a_run": round(choice.engine.seconds(arm.run), 2),
                 "megabytes_a_run": round(choice.engine.memory(arm.run) / 2**20, 1),
@@ -32,6 +50,7 @@ def explain_study(study: Study, knobs: Any, store: Store) -> list[dict[str, Any]
     for simulation in study.simulations(knobs):
         rows.append(
             {
+                "study": study.name,
                 "arm": simulation.name,
                 "engine": "simulation",
                 "reasons": {},
@@ -45,11 +64,26 @@ def explain_study(study: Study, knobs: Any, store: Store) -> list[dict[str, Any]
 
 
 def print_explanation(rows: list[dict[str, Any]], jobs: int, console: Any) -> None:
-    """The rows as a table, with the time in all."""
+    """The rows as a table, or, for several studies, a row each; with the time in all."""
     from rich import box
     from rich.table import Table
 
+    total = sum(row["runs"] * row["seconds_a_run"] for row in rows)
+    said = f"about {total / jobs / 60:.1f} minutes on {jobs} cores from an empty store"
     table = Table(box=box.ROUNDED)
+    studies = list(dict.fromkeys(row["study"] for row in rows))
+    if len(studies) > 1:
+        for column in ("study", "engines", "arms", "runs", "minutes"):
+            table.add_column(column)
+        for study in studies:
+            own = [row for row in rows if row["study"] == study]
+            seconds = sum(row["runs"] * row["seconds_a_run"] for row in own)
+            engines = ", ".join(dict.fromkeys(row["engine"] for row in own))
+            runs = sum(row["runs"] for row in own)
+            table.add_row(study, engines, str(len(own)), str(runs), f"{seconds / jobs / 60:.1f}")
+        console.print(table)
+        console.print(f"{said}; runs that studies share count once")
+        return
     for column in ("arm", "engine", "runs", "stored", "seconds a run", "MB a run", "why not faster"):
         table.add_column(column)
     for row in rows:
@@ -65,5 +99,4 @@ def print_explanation(rows: list[dict[str, Any]], jobs: int, console: Any) -> No
             reasons,
         )
     console.print(table)
-    total = sum(row["runs"] * row["seconds_a_run"] for row in rows)
-    console.print(f"about {total / jobs / 60:.1f} minutes on {jobs} cores from an empty store")
+    console.print(said)
