@@ -234,6 +234,7 @@ def draw_widths(ax: "Axes", results: lab.Results) -> None:
     said = [predict(k.dim, k.dim, m, k.eta, k.epsilon).population_only for m in sorted(k.widths)]
     ax.plot(sorted(k.widths), said, "--", color=GREY, label="bound of Lemma 6: 0.50")
     ax.set(title="Population only", xlabel="width m", ylabel="steps")
+    ax.set_ylim(top=ax.get_ylim()[1] * 100)
     ax.legend(title="exponent in m", alignment="left", loc="upper left")
 
 
