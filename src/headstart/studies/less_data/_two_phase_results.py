@@ -285,7 +285,7 @@ def draw_bias(ax: "Axes", results: lab.Results) -> None:
             ax.plot(k.bias_samples, found, "o-", color=colours[shade], markersize=3.5, label=f"{name}, k = {degree}")
     ax.set(title=f"Two signals of ({k.bias_dim}, k)-parity", xlabel="samples N", ylabel="median size")
     ax.set(xscale="log", yscale="log")
-    ax.legend(loc="lower left")
+    ax.legend(loc="center right")
 
 
 def figure(results: lab.Results) -> "Figure":
