@@ -1,5 +1,7 @@
 """Both phases as a simulation; every statement of Appendix A as a check that can fail."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -35,8 +37,8 @@ def test_an_inequality_that_is_broken_is_reported(name):
     part, arrays = BOTH[statement.labels], dict(ARRAYS[statement.labels])
     num = len(arrays["readout"])
     broken = {
-        "theorem_1": {"phase2_steps": np.full(num, -1)},
-        "corollary_2": {"phase2_steps": np.full(num, -1)},
+        "theorem_1": {"phase2_steps": np.full(num, 10**6)},
+        "corollary_2": {"phase2_steps": np.full(num, 10**6)},
         "theorem_3": {"phase1_steps": np.full(num, 10**6)},
         "lemma_3": {"phase1_worst_fall": np.full(num, 1e-3)},
         "lemma_4": {"phase1_least_drive": -np.ones(num)},
@@ -68,6 +70,15 @@ def test_a_probability_that_is_broken_is_reported():
     small = arrays | {"drive": np.zeros(len(arrays["drive"]))}
     assert PROBABILITIES["lemma_5"](part, large).share < PROBABILITIES["lemma_5"].bound(part.delta)
     assert PROBABILITIES["lemma_1"](part, small).share < PROBABILITIES["lemma_1"].bound(part.delta)
+
+
+def test_a_neuron_that_stopped_below_its_bound_says_nothing_and_one_that_stopped_above_violates():
+    part, arrays = BOTH[Labels.TRUE], dict(ARRAYS[Labels.TRUE])
+    never = arrays | {"phase1_steps": np.full(len(arrays["readout"]), -1)}
+    largest = int(np.ceil(2 * part.switch_point * np.sqrt(part.samples / (3 / 8)) / part.eta))
+    cut, enough = (INEQUALITIES["theorem_3"](replace(part, max_steps=n), never) for n in (1, largest))
+    assert (cut.num_on_event, cut.num_violations) == (0, 0)
+    assert enough.num_violations == enough.num_on_event > 0
 
 
 def test_not_a_number_violates_and_an_empty_event_says_nothing():
@@ -182,6 +193,11 @@ def test_the_sampling_bias_does_not_see_the_degree_and_the_fourier_signal_does()
     drives = [np.median(found[k]["drive"]) for k in (3, 6)]
     assert drives[0] == pytest.approx(drives[1], rel=0.08)
     assert np.median(found[6]["fourier"]) < 0.05 * np.median(found[3]["fourier"])
+
+
+def test_the_sampling_bias_is_the_drive_of_the_quadratic_neuron():
+    arrays = TwoPhase(12, 33, 10, num_neurons=3, seed=5).simulate()
+    np.testing.assert_allclose(SamplingBias(12, 2, 33, 3, 5).simulate()["drive"], np.abs(arrays["drive"]), rtol=1e-6)
 
 
 def test_the_fourier_signal_is_the_product_of_the_mean_inputs_of_the_support():

@@ -31,7 +31,7 @@ Ids = NDArray[np.int64]
 SUPPORT = 2  # the target is the product of two coordinates
 # Sums of +-1 in float32 are exact up to here.
 MAX_SAMPLES = 2**24
-_CHUNK_ELEMENTS = 2**22
+CHUNK_ELEMENTS = 2**22  # of samples drawn in one go
 
 
 class Labels(StrEnum):
@@ -105,6 +105,17 @@ def initial_weights(dim: int, width: int, seed: int, ids: Ids) -> tuple[Floats, 
     return w / np.linalg.norm(w, axis=1, keepdims=True), draws[:, dim] / np.sqrt(width)
 
 
+def labelled_samples(
+    task: Parity, samples: int, labels: Labels, seed: int, ids: Ids
+) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+    """x [n, N, d] and y [n, N]: N samples of each neuron's own."""
+    # 2^32 sample ids for every neuron, so that no two share a sample.
+    sample_ids = ((np.asarray(ids, dtype=np.int64)[:, None] << 32) + np.arange(samples)).ravel()
+    drawn = task.sample(seed, sample_ids)
+    y = drawn.y if labels is Labels.TRUE else signs(seed, Stream.LABELS, sample_ids, 1)[:, 0]
+    return drawn.x.reshape(len(ids), samples, task.dim), y.reshape(len(ids), samples)
+
+
 def moment_matrices(
     task: Parity, samples: int, labels: Labels, seed: int, ids: Ids
 ) -> tuple[NDArray[np.float64], Floats]:
@@ -113,14 +124,9 @@ def moment_matrices(
     if samples > MAX_SAMPLES:
         raise HeadstartError(f"moment_matrices(samples={samples}): use at most {MAX_SAMPLES}")
     matrices, means = np.empty((len(ids), task.dim, task.dim)), np.empty(len(ids))
-    chunk = max(1, _CHUNK_ELEMENTS // (samples * task.dim))
+    chunk = max(1, CHUNK_ELEMENTS // (samples * task.dim))
     for start in range(0, len(ids), chunk):
-        some = np.asarray(ids[start : start + chunk], dtype=np.int64)
-        # 2^32 sample ids for every neuron, so that no two share a sample.
-        sample_ids = ((some[:, None] << 32) + np.arange(samples)).ravel()
-        drawn = task.sample(seed, sample_ids)
-        y = drawn.y if labels is Labels.TRUE else signs(seed, Stream.LABELS, sample_ids, 1)[:, 0]
-        x, y = drawn.x.reshape(len(some), samples, task.dim), y.reshape(len(some), samples)
+        x, y = labelled_samples(task, samples, labels, seed, ids[start : start + chunk])
         matrices[start : start + chunk] = np.matmul((x * y[:, :, None]).transpose(0, 2, 1), x) / samples
         means[start : start + chunk] = y.mean(axis=1, dtype=np.float64)
     return matrices, means

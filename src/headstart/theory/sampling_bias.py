@@ -14,9 +14,7 @@ from numpy.typing import NDArray
 from headstart.core.errors import HeadstartError, check_count
 from headstart.core.streams import check_seed
 from headstart.tasks import Parity
-from headstart.theory.quadratic_neuron import Labels, initial_weights, moment_matrices
-
-_PART = 512
+from headstart.theory.quadratic_neuron import CHUNK_ELEMENTS, Labels, initial_weights, labelled_samples
 
 
 @dataclass(frozen=True)
@@ -49,13 +47,12 @@ class SamplingBias:
         """drive: |w^T M w| at a random unit w; fourier: |prod_{j in S} mu_j| with mu the mean input; [num_sets]."""
         task = Parity(self.dim, self.degree)
         drive, fourier = np.empty(self.num_sets), np.empty(self.num_sets)
-        for start in range(0, self.num_sets, _PART):
-            ids = np.arange(start, min(start + _PART, self.num_sets), dtype=np.int64)
+        chunk = max(1, CHUNK_ELEMENTS // (self.samples * self.dim))
+        for start in range(0, self.num_sets, chunk):
+            ids = np.arange(start, min(start + chunk, self.num_sets), dtype=np.int64)
             w, _ = initial_weights(self.dim, 1, self.seed, ids)
-            matrices, _ = moment_matrices(task, self.samples, Labels.TRUE, self.seed, ids)
-            drive[ids] = np.abs(np.einsum("ni,nij,nj->n", w, matrices, w))
-            # The product of the biases, from the same samples.
-            for i in ids:
-                x = task.sample(self.seed, (i << 32) + np.arange(self.samples)).x
-                fourier[i] = np.abs(x[:, : self.degree].mean(axis=0, dtype=np.float64).prod())
+            x, y = labelled_samples(task, self.samples, Labels.TRUE, self.seed, ids)
+            projected = np.matmul(x, w.astype(np.float32)[:, :, None])[:, :, 0].astype(np.float64)
+            drive[ids] = np.abs((y * projected**2).mean(axis=1))
+            fourier[ids] = np.abs(x[:, :, : self.degree].mean(axis=1, dtype=np.float64).prod(axis=1))
         return {"drive": drive, "fourier": fourier}

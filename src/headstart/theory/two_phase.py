@@ -91,7 +91,7 @@ class TwoPhase:
         # Every step costs its arithmetic and 0.2 ms of overhead; a few stragglers take nearly all that are allowed.
         seconds = 0.1 + 2e-4 * self.max_steps * (self.epsilon is not None)
         if self.samples is not None:
-            drive = sqrt(2 / self.samples + 4 / self.dim**2)
+            drive = sqrt(3 / self.samples + 4 / self.dim**2)
             steps = min(self.max_steps, 4 * self.switch_point / (self.eta * drive))
             seconds += self.num_neurons * (6e-9 * self.samples * self.dim + 1.2e-9 * self.dim**3)
             seconds += self.num_neurons * self.dim * steps * 1e-8 + 2e-4 * min(self.max_steps, 10 * steps)

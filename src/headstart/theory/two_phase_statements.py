@@ -148,6 +148,10 @@ class Events:
         steps = self[f"phase{phase}_steps"].astype(np.float64)
         return np.where(steps < 0, np.inf, steps)
 
+    def decided(self, phase: int, bound: Floats | float) -> Bools:
+        """Whether T is known to be within the bound or above it: one that stopped early below its bound is not."""
+        return (self[f"phase{phase}_steps"] >= 0) | (bound <= self.part.max_steps)
+
     def alignment(self, where: str, sign: Floats) -> Floats:
         """|<w, u_sign>| at the start ("") or at the end of phase 1 ("phase1_")."""
         return np.abs(np.where(sign > 0, self[f"{where}plus"], self[f"{where}minus"]))
@@ -159,7 +163,8 @@ def _both_phases(on: Events) -> Inequality:
     assert part.epsilon is not None
     said = predict(part.dim, on.samples, part.width, part.eta, part.epsilon, part.delta, part.labels)
     ratio = np.maximum(on.steps(1) / said.phase1_steps, on.steps(2) / said.phase2_steps)
-    return Inequality(on.theorem, ratio, np.ones(len(ratio)))
+    event = on.theorem & on.decided(1, said.phase1_steps) & on.decided(2, said.phase2_steps)
+    return Inequality(event, ratio, np.ones(len(ratio)))
 
 
 def _lemma_3(on: Events) -> Inequality:
@@ -172,7 +177,8 @@ def _lemma_4(on: Events) -> Inequality:
 
 
 def _theorem_3(on: Events) -> Inequality:
-    return Inequality(on.good & on.stable, on.steps(1), on.phase1_bound)
+    event = on.good & on.stable & on.decided(1, on.phase1_bound)
+    return Inequality(event, on.steps(1), on.phase1_bound)
 
 
 def _phase2_event(on: Events) -> Bools:
@@ -194,7 +200,7 @@ def _lemma_6_steps(on: Events) -> Inequality:
     assert on.part.epsilon is not None
     alpha = on.alignment("phase1_", np.sign(on["phase1_readout"]))
     bound = np.ceil(2 / (on.part.eta * np.abs(on["phase1_readout"])) * np.log(1 / (alpha**2 * on.part.epsilon)))
-    return Inequality(_phase2_event(on), on.steps(2), bound)
+    return Inequality(_phase2_event(on) & on.decided(2, bound), on.steps(2), bound)
 
 
 def _lemma_7(on: Events) -> Inequality:

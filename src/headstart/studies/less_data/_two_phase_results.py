@@ -11,7 +11,8 @@ import headstart.lab as lab
 from headstart.lab.figures import COLOURS, house_style
 from headstart.lab.simulation import Arrays
 from headstart.measures import exponent, medians
-from headstart.theory import INEQUALITIES, PROBABILITIES, Inequality, TwoPhase, predict, switch_terms
+from headstart.theory import INEQUALITIES, PROBABILITIES, Inequality, Labels, TwoPhase, predict, switch_terms
+from headstart.theory.two_phase_bounds import drive_constant, phase1_bound
 from headstart.theory.two_phase_statements import Events
 
 if TYPE_CHECKING:
@@ -163,21 +164,88 @@ def title(id: str) -> str:
     return f"{kind.capitalize()} {number}" + (f" ({rest[0]})" if rest else "")
 
 
-def draw_steps(ax: "Axes", results: lab.Results, law: StepsExponent, colour: str, label: str) -> None:
-    """Medians with the range from the 10th to the 90th percentile, and the fitted power law."""
+def draw_steps(
+    ax: "Axes", results: lab.Results, law: StepsExponent, colour: str, label: str, band: bool = False
+) -> None:
+    """Medians, the fitted exponent in the legend, and on request the range from the 10th to the 90th percentile."""
     places, values, kept = law.table(results)
     order = np.argsort(places)
     x, values, kept = np.array(places)[order], values[order], kept[order]
-    middle, fit = medians(values, kept), law(results)
-    low, high = [
-        [np.quantile(v[e], q, method="inverted_cdf") for v, e in zip(values, kept, strict=True)] for q in (0.1, 0.9)
-    ]
-    ax.fill_between(x, low, high, color=colour, alpha=0.13, linewidth=0)
-    ax.plot(
-        x, middle, "o-", color=colour, markersize=3.5, label=f"{label}: {fit.value:.2f} [{fit.low:.2f}, {fit.high:.2f}]"
-    )
+    fit = law(results)
+    if band:
+        low, high = (
+            [np.quantile(v[e], q, method="inverted_cdf") for v, e in zip(values, kept, strict=True)] for q in (0.1, 0.9)
+        )
+        ax.fill_between(x, low, high, color=colour, alpha=0.15, linewidth=0)
+    said = f"{label}: {fit.value:.2f} [{fit.low:.2f}, {fit.high:.2f}]"
+    ax.plot(x, medians(values, kept), "o-", color=colour, markersize=3.5, label=said)
     ax.set_xscale("log")
     ax.set_yscale("log")
+
+
+def draw_fixed(ax: "Axes", results: lab.Results) -> None:
+    """Phase 1 at a fixed switch, with the bound of Theorem 3."""
+    k = results.knobs
+    for prefix, event, colour, label in (
+        ("fixed_true", on_good_event, WARM[0], "good event"),
+        ("fixed_true", everyone, WARM[1], "all neurons"),
+        ("fixed_random", everyone, WARM[2], "random labels"),
+    ):
+        law = StepsExponent(prefix, samples_of, event)
+        draw_steps(ax, results, law, colour, label, band=event is on_good_event)
+    bound = [phase1_bound(k.fixed_switch, drive_constant(Labels.TRUE) / n**0.5, k.fixed_eta) for n in k.fixed_samples]
+    ax.plot(k.fixed_samples, bound, "--", color=GREY, label="bound of Theorem 3: 0.50")
+    ax.set(title=f"Phase 1 at fixed a* = {k.fixed_switch:g}, d = {k.dim}", xlabel="samples N", ylabel="steps T1")
+    ax.legend(title="exponent in N", alignment="left", loc="upper left")
+    ax.set_ylim(top=ax.get_ylim()[1] * 6)
+
+
+def draw_total(ax: "Axes", results: lab.Results) -> None:
+    """Both phases with the paper's switch, a line a dimension, and Theorem 1's bounds."""
+    k = results.knobs
+    for dim, colour in zip(k.dims, (*WARM, COLD[1], COLD[0]), strict=False):
+        law = StepsExponent(f"both_central_true_{dim}_", samples_times_dim, on_theorem_event)
+        draw_steps(ax, results, law, colour, f"d = {dim}")
+        parts = sorted((p for p, _ in named(results, law.prefix)), key=samples_of)
+        said = [predict(p.dim, p.samples, p.width, p.eta, p.epsilon).total_steps for p in parts]
+        ax.plot([samples_times_dim(p) for p in parts], said, "--", color=colour, linewidth=1)
+    ax.set(title="Both phases, the paper's a*", xlabel="N d", ylabel="steps T1 + T2")
+    ax.legend(title="exponent in N (dashed: Theorem 1)", alignment="left", loc="center left")
+
+
+def draw_gain(ax: "Axes", results: lab.Results) -> None:
+    """Two phases against the population alone."""
+    k = results.knobs
+    for prefix, colour, label in (
+        ("both_all_true", WARM[0], "paper's a*"),
+        ("both_order", WARM[1], "a* = (Nd)^(-1/4)"),
+    ):
+        draw_steps(ax, results, StepsExponent(prefix, samples_of), colour, label)
+    ax.axhline(np.median(steps(results.simulations["population"])), color=COLD[0], label="population only")
+    ax.set(title=f"Two phases against one, d = {k.dim}", xlabel="samples N", ylabel="steps T1 + T2", yscale="linear")
+    ax.set_ylim(bottom=0)
+    ax.legend(title="exponent in N", alignment="left", loc="lower left")
+
+
+def draw_widths(ax: "Axes", results: lab.Results) -> None:
+    """The population alone against the width, with the bound of Lemma 6."""
+    k = results.knobs
+    draw_steps(ax, results, StepsExponent("population_", width_of), COLD[0], "measured", band=True)
+    said = [predict(k.dim, k.dim, m, k.eta, k.epsilon).population_only for m in sorted(k.widths)]
+    ax.plot(sorted(k.widths), said, "--", color=GREY, label="bound of Lemma 6: 0.50")
+    ax.set(title="Population only", xlabel="width m", ylabel="steps")
+    ax.set_ylim(top=ax.get_ylim()[1] * 100)
+    ax.legend(title="exponent in m", alignment="left", loc="upper left")
+
+
+def draw_caps(ax: "Axes", results: lab.Results) -> None:
+    """What limits the paper's switch at learning rate 1/2."""
+    dim = results.knobs.dim
+    grid = np.unique(np.geomspace(dim, dim**2, 40).round().astype(int)).tolist()
+    for name, colour in (("stability", GREY), ("last step", COLD[0]), ("drift", WARM[0])):
+        ax.plot(grid, [switch_terms(dim, n, 0.5, DELTA)[name] for n in grid], color=colour, label=name)
+    ax.set(title=f"Caps on a*, d = {dim}, rate 1/2", xlabel="samples N", ylabel="a*", xscale="log", yscale="log")
+    ax.legend(loc="center right")
 
 
 def draw_statements(ax: "Axes", results: lab.Results) -> None:
@@ -186,10 +254,13 @@ def draw_statements(ax: "Axes", results: lab.Results) -> None:
         share, bound = Share(id)(results), probable.bound(DELTA)
         ax.plot([max(share.low, FLOOR), share.high], [row, row], color=WARM[0], linewidth=3, solid_capstyle="butt")
         ax.plot(max(share.value, FLOOR), row, "o", color=WARM[0], markersize=4)
-        ax.plot(max(bound, FLOOR), row, "|", color=COLD[0], markersize=11, markeredgewidth=2)
+        if bound > FLOOR:
+            ax.plot(bound, row, "|", color=COLD[0], markersize=11, markeredgewidth=2)
+        else:
+            ax.plot(FLOOR, row, "<", color=COLD[0], markersize=5)
     ax.set_yticks(range(len(PROBABILITIES)), [title(id) for id in reversed(PROBABILITIES)])
     ax.set_xscale("log")
-    ax.set_xlabel("share of neurons (dot); bound (bar)")
+    ax.set(title="Probabilities of Appendix A", xlabel="share of neurons (dot), bound (bar; arrow: below 0)")
 
 
 def draw_tightness(ax: "Axes", results: lab.Results) -> None:
@@ -201,7 +272,7 @@ def draw_tightness(ax: "Axes", results: lab.Results) -> None:
     ax.set_yticks(range(len(shown)), [title(id) for id in reversed(shown)])
     ax.axvline(1.0, color=COLD[0])
     ax.set_xscale("log")
-    ax.set_xlabel("largest measured / bound, a dot a simulation")
+    ax.set(title="Inequalities of Appendix A", xlabel="largest measured / bound, a dot a simulation")
 
 
 def draw_bias(ax: "Axes", results: lab.Results) -> None:
@@ -212,49 +283,16 @@ def draw_bias(ax: "Axes", results: lab.Results) -> None:
             found = [np.median(results.simulations[f"bias_{degree}_{n}"][signal]) for n in k.bias_samples]
             name = "sampling bias" if signal == "drive" else "Fourier signal"
             ax.plot(k.bias_samples, found, "o-", color=colours[shade], markersize=3.5, label=f"{name}, k = {degree}")
-    ax.set_xscale("log")
-    ax.set_yscale("log")
-    ax.set_xlabel("samples N")
+    ax.set(title=f"Two signals of ({k.bias_dim}, k)-parity", xlabel="samples N", ylabel="median size")
+    ax.set(xscale="log", yscale="log")
+    ax.legend(loc="center right")
 
 
 def figure(results: lab.Results) -> "Figure":
     """Rates above, statements and Section 4.1.3 below."""
-    k = results.knobs
     with house_style() as module:
         picture = module.Figure(figsize=(14, 7.4), layout="constrained")
-        (fixed, total, width, gain), (shares, tight, bias, caps) = picture.subplots(2, 4)
-        for prefix, event, colour, label in (
-            ("fixed_true", on_good_event, WARM[0], "good event"),
-            ("fixed_true", everyone, WARM[1], "all neurons"),
-            ("fixed_random", everyone, WARM[2], "random labels"),
-        ):
-            draw_steps(fixed, results, StepsExponent(prefix, samples_of, event), colour, label)
-        fixed.set(title=f"Phase 1 at fixed a* = {k.fixed_switch:g}, d = {k.dim}", xlabel="samples N", ylabel="steps T1")
-        law = StepsExponent("both_central_true", samples_times_dim, on_theorem_event)
-        draw_steps(total, results, law, WARM[0], "measured")
-        said = sorted((p.samples * p.dim, predict(p.dim, p.samples, p.width, p.eta, p.epsilon).total_steps)
-                      for p, _ in named(results, "both_central_true"))  # fmt: skip
-        total.plot(*zip(*said, strict=True), "o", color=COLD[0], markersize=3.5, label="bound of Theorem 1")
-        total.set(title="Both phases, the paper's a*", xlabel="N d", ylabel="steps T1 + T2")
-        draw_steps(width, results, StepsExponent("population_", width_of), COLD[0], "measured")
-        said = [(m, predict(k.dim, k.dim, m, k.eta, k.epsilon).population_only) for m in sorted(k.widths)]
-        width.plot(*zip(*said, strict=True), "--", color=GREY, label="bound of Lemma 6, typical start")
-        width.set(title="Population only", xlabel="width m", ylabel="steps")
-        for prefix, colour, label in (("both_all_true", WARM[0], "paper's a*"), ("both_order", WARM[1], "(Nd)^(-1/4)")):
-            draw_steps(gain, results, StepsExponent(prefix, samples_of), colour, label)
-        gain.axhline(np.median(steps(results.simulations["population"])), color=COLD[0], label="population only")
-        gain.set(title=f"Two phases against one, d = {k.dim}", xlabel="samples N", ylabel="steps T1 + T2")
-        draw_statements(shares, results)
-        shares.set_title("Probabilities of Appendix A")
-        draw_tightness(tight, results)
-        tight.set_title("Inequalities of Appendix A")
-        draw_bias(bias, results)
-        bias.set(title=f"Two signals of ({k.bias_dim}, k)-parity", ylabel="median size")
-        grid = np.unique(np.geomspace(k.dim, k.dim**2, 40).round().astype(int)).tolist()
-        for name, colour in (("stability", GREY), ("last step", COLD[0]), ("drift", WARM[0])):
-            caps.plot(grid, [switch_terms(k.dim, n, 0.5, DELTA)[name] for n in grid], color=colour, label=name)
-        caps.set(title=f"The caps on a*, d = {k.dim}, learning rate 1/2", xlabel="samples N", ylabel="a*",
-                 xscale="log", yscale="log")  # fmt: skip
-        for ax in (fixed, total, width, gain, bias, caps):
-            ax.legend()
+        panels = (draw_fixed, draw_total, draw_widths, draw_gain, draw_statements, draw_tightness, draw_bias, draw_caps)
+        for ax, draw in zip(picture.subplots(2, 4).flat, panels, strict=True):
+            draw(ax, results)
         return picture

@@ -17,16 +17,21 @@ Measured  Inequalities: how many neurons on the stated event violate them, over 
           is rare, so initial weights are scanned for it. Rates: the exponent of the median number of steps, 95%
           bootstrap over neurons. The theorems' rates are upper bounds, so exponents are claimed to be below them.
           The sqrt(N) law is claimed within 0.05, declared beforehand, for N up to d^(3/2): there the sampling bias
-          of size sqrt(2/N) outweighs the population's drive of size 2/d. Up to d^2, the paper's range, they are of
+          of size sqrt(3/N) outweighs the population's drive of size 2/d. Up to d^2, the paper's range, they are of
           one size, and the exponent on that range is a claim of its own.
 Expected  The inequalities hold with room to spare and the probabilities are far above their bounds. The exponents of
           total steps are near 0, not 1/4 and 1/2, because phase 2 grows a as well: after one population step |a| is
           eta q/2 ~ eta/d, whatever m was.
 Tried     With the constants of the proof a_* is about 10^-3 at d = 100, which the population alone reaches in a step
-          or two: phase 1 then gains nothing measurable, and claims that it does fail. At learning rate 1/2 phase 1
-          takes one step. With a_* = (N d)^(-1/4) the gain is there. The cap that the paper says is the least of the
-          four in a_* is not for small N, and B falls with N as long as d log(2d/delta) > N, so that the bound on the
-          total falls with N at these dimensions where the paper says it grows.
+          or two: phase 1 then gains nothing measurable, and the claim that it does is not established. At learning
+          rate 1/2 phase 1 takes one step. With a_* = (N d)^(-1/4) the gain is there. The cap that the paper says is
+          the least of the four in a_* is not for small N, and B falls with N as long as d log(2d/delta) > N, so that
+          the bound on the total does not grow with N at these dimensions. The sqrt(N) law holds for random labels on
+          the whole range; with true labels the population's drive speeds phase 1 up at large N, and even up to
+          d^(3/2), our choice before looking, that takes 0.03 to 0.05 off the exponent at d = 100. A first version
+          counted neurons that had not arrived after the steps allowed as violations of Lemma 6: the six of them, run
+          to the end, arrive in 20,000 to 26,000 steps where the bounds are above 400,000. Such neurons now decide
+          nothing about a bound beyond the steps allowed.
 """
 
 from dataclasses import dataclass
@@ -92,8 +97,13 @@ class Knobs(lab.Knobs):
             raise HeadstartError(f"dims={self.dims}: must hold dim={self.dim}")
         if len(self.bias_degrees) < 2 or self.num_sizes < 2 or self.num_central < 2:
             raise HeadstartError("bias_degrees, num_sizes and num_central: use at least 2")
-        if sum(n <= self.dim**1.5 for n in self.fixed_samples) < 2:
+        if len(self.short_samples) < 2:
             raise HeadstartError(f"fixed_samples={self.fixed_samples}: at least two must be at most dim^(3/2)")
+
+    @property
+    def short_samples(self) -> list[int]:
+        """The N of the fixed switch up to d^(3/2)."""
+        return [n for n in self.fixed_samples if n <= self.dim**1.5]
 
 
 LAPTOP = Knobs(num_seeds=2048)
@@ -138,7 +148,8 @@ def simulations(k: Knobs) -> list[lab.Simulation]:
         "shift": {"shift": Shift.ACTIVATION},
     }
     for name, changes in variants.items():
-        for n in k.fixed_samples:
+        # What the shift is claimed to do is claimed where the sampling bias is the larger part.
+        for n in k.fixed_samples if name != "shift" else k.short_samples:
             parts[f"fixed_{name}_{n}"] = TwoPhase(samples=n, max_steps=k.fixed_max_steps, **fixed, **changes)
     both: dict[str, Any] = {"eta": k.eta, "epsilon": k.epsilon, **shared}
     for dim in k.dims:
@@ -146,7 +157,7 @@ def simulations(k: Knobs) -> list[lab.Simulation]:
             for labels in Labels:
                 part = TwoPhase(dim, n, labels=labels, central=True, **{**both, "num_neurons": k.num_central})
                 parts[f"both_central_{labels}_{dim}_{n}"] = part
-                if dim == k.dim:
+                if dim == k.dim and (labels is Labels.TRUE or n in (sizes(k, dim)[0], sizes(k, dim)[-1])):
                     parts[f"both_all_{labels}_{dim}_{n}"] = TwoPhase(dim, n, labels=labels, **both)
             if dim == k.dim:
                 parts[f"both_order_true_{dim}_{n}"] = TwoPhase(dim, n, switch=(n * dim) ** -0.25, **both)
@@ -200,7 +211,7 @@ def rate_claims(k: Knobs) -> list[lab.Claim]:
         ("random", "random labels", "fixed_random", everyone),
         ("shift", "f = a (s(w.x) - 1)", "fixed_shift", everyone),
     ):
-        for range_id, power in (("", 1.5), ("_to_d2", 2.0)):
+        for range_id, power in (("", 1.5), ("_to_d2", 2.0))[: 1 if id == "shift" else 2]:
             words = f"T1 at fixed a*, {who}, N from d to d^{power:g}: the exponent in N is 0.5 within {MARGIN}"
             estimate = StepsExponent(prefix, samples_of, event, k.dim**power)
             out.append(lab.Claim(f"phase1_{id}{range_id}", words, "proportional to sqrt(N): 0.5", half, estimate))
@@ -211,7 +222,7 @@ def rate_claims(k: Knobs) -> list[lab.Claim]:
          "O((N d)^(1/4)), an upper bound", StepsExponent("both_order", samples_of)),
         ("random_total", "random labels, T1 + T2, on the event: the exponent in N is below 1/2", 0.5,
          "O(sqrt(N/d) + sqrt(d) log(d/eps)), an upper bound",
-         StepsExponent(f"both_central_random_{k.dim}", samples_of, on_theorem_event)),
+         StepsExponent(f"both_central_random_{k.dim}_", samples_of, on_theorem_event)),
         ("population", "population only: the exponent of the steps in m is below 1/2", 0.5,
          "O(m^(1/2) log(d/eps)), an upper bound", StepsExponent("population_", width_of)),
     )  # fmt: skip
@@ -262,7 +273,7 @@ STUDY = lab.Study(
     paper="Less Data, Faster Training",
     figures="Section 4.2, Appendix A",
     presets={"smoke": SMOKE, "laptop": LAPTOP, "paper": PAPER},
-    minutes={"smoke": 0.1, "laptop": 2.0, "paper": 60.0},
+    minutes={"smoke": 0.1, "laptop": 3.0, "paper": 90.0},
     simulations=simulations,
     claims=claims,
     figure=figure,
