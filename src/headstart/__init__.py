@@ -37,7 +37,7 @@ from headstart.measures import Estimate, bootstrap
 from headstart.methods import LayerScale, Method, MuP, RandomLabels, SampledBias, Whiten, ZeroMean
 from headstart.models import MLP, Activation, Init, Model
 from headstart.optimizers import SGD, AdamW
-from headstart.plans import Fixed, Online, Phase, Phases, Plan
+from headstart.plans import AutoPhases, Fixed, Online, Phase, Phases, Plan, TwoSet
 from headstart.run import Fresh, From, Reaches, Run, Same, Step
 from headstart.tasks import Hermite, Parity, Samples, SingleIndex, Task
 
@@ -50,6 +50,7 @@ __all__ = [
     "Activation",
     "AdamW",
     "Arm",
+    "AutoPhases",
     "Batch",
     "Budget",
     "Claim",
@@ -100,6 +101,7 @@ __all__ = [
     "TimeRatio",
     "Trace",
     "Traces",
+    "TwoSet",
     "Verdict",
     "Whiten",
     "Within",

@@ -79,7 +79,10 @@ def lower(run: Run) -> Lowered:
 
 
 def samples_processed(run: Run) -> int:
-    """The samples in all gradients of a run that goes to the end of its budget: its compute."""
+    """The samples in all gradients of a run that goes to the end of its budget: its compute.
+
+    Of a plan that adapts, with full batches, an estimate: as if every leg were as long as it may be.
+    """
     course, left, total = run.plan.course(run.batch, run.budget.steps), run.budget.steps, 0
     for leg in course.legs:
         steps = left if leg.steps is None or leg is course.legs[-1] else min(left, leg.steps)

@@ -43,7 +43,10 @@ class Cohort:
         self.checkpoint_seconds = checkpoint_seconds * max(1.0, len(members) / _FILES_AT_A_TIME)
         first = members[0]
         self.run, self.course = first.run, first.lowered.course
-        self.step, self.place, self.samples = first.step, first.place, list(first.samples)
+        self.step, self.samples = first.step, list(first.samples)
+        # One place for all, or, where metrics decide, one each.
+        self.places = [member.place for member in members] if self.course.adaptive else [first.place]
+        self.observed: Sequence[float | None] = [None] * len(self.places)
         self.taken = self.samples[-1] if self.samples else 0
         self.network = network(self.run, device)
         self.names, self.recorded = value_names(self.run), self.run.budget.recorded_steps()
@@ -65,7 +68,10 @@ class Cohort:
         saved = time.monotonic()
         keep_steps = {at.step for m in self.members for at in m.job.keep if isinstance(at, Step)}
         while True:
-            self.place = self.course.observe(self.place, self.step)
+            self.places = [
+                self.course.observe(place, self.step, metric)
+                for place, metric in zip(self.places, self.observed, strict=True)
+            ]
             if len(self.samples) < len(self.recorded) and self.step == self.recorded[len(self.samples)]:
                 living = self._record()
                 if not living:
@@ -89,15 +95,20 @@ class Cohort:
 
     @torch.no_grad()
     def _advance(self) -> None:
-        """One optimizer step of every member on the mean loss of its batch."""
-        size = self.feed.size(self.place)
+        """One optimizer step of every member on the mean loss of its batch; what its course observes."""
+        size = self.feed.size(self.places)
         count = torch.tensor(float(size), device=self.device)
         total: Stack | None = None
-        for x, y in self.feed.batch(self.place, self.step):
-            part = self.network.gradients(self.weights, x, y, count)
+        score = torch.zeros(len(self.rows), dtype=torch.float64, device=self.device)
+        for x, y in self.feed.batch(self.places, self.step):
+            part, prediction = self.network.gradients(self.weights, x, y, count)
+            if self.course.adaptive:
+                score += self._score(0, prediction, y)
             # Not in place: the gradients of two parameters may be one tensor.
             total = {name: total[name] + gradient for name, gradient in part.items()} if total else part
         assert total is not None
+        if self.course.adaptive:
+            self.observed = (score / size).tolist()
         self.step += 1
         self.taken += size
         self.update(self.weights, total, self.step)
@@ -126,7 +137,7 @@ class Cohort:
     def _evaluate(self) -> NDArray[np.float64]:
         """Records of all rows, float64[members, names]: test set, next batch, norms."""
         columns: list[torch.Tensor] = []
-        for parts in (self.feed.parts(self.feed.test), self.feed.batch(self.place, self.step)):
+        for parts in (self.feed.parts(self.feed.test), self.feed.batch(self.places, self.step)):
             sums: list[torch.Tensor] = []
             num = 0
             for x, y in parts:
@@ -143,12 +154,15 @@ class Cohort:
 
     def _scores(self, prediction: torch.Tensor, y: torch.Tensor) -> list[torch.Tensor]:
         """Sums over samples of every metric and of the loss, float64[members] each. Both take samples in any number."""
-        sums = []
-        for number in range(len(self.run.task.metrics)):
-            sums.append(prediction.new_empty(len(prediction), dtype=torch.float64))
-            for rows, metrics in self.metrics:
-                sums[-1][rows] = _sums(metrics[number].score, prediction[rows], y[rows])
+        sums = [self._score(number, prediction, y) for number in range(len(self.run.task.metrics))]
         return [*sums, _sums(self.run.loss, prediction, y)]
+
+    def _score(self, number: int, prediction: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        """Sums over samples of one metric, float64[members]; members may have tasks that score differently."""
+        sums = prediction.new_empty(len(prediction), dtype=torch.float64)
+        for rows, metrics in self.metrics:
+            sums[rows] = _sums(metrics[number].score, prediction[rows], y[rows])
+        return sums
 
     def _keep(self, values: NDArray[np.float64] | None) -> None:
         """Copy the weights of every living member at each moment asked for that is now."""
@@ -164,6 +178,9 @@ class Cohort:
         if len(living) > _LIVING * len(self.rows):
             return
         index = torch.tensor([i for i, member in enumerate(self.rows) if not member.diverged], device=self.device)
+        if self.course.adaptive:
+            self.places = [self.places[i] for i in index.tolist()]
+            self.observed = [self.observed[i] for i in index.tolist()]
         self.rows = living
         self.weights, *moments = (
             {name: tensor.index_select(0, index) for name, tensor in stack.items()}
@@ -193,7 +210,12 @@ class Cohort:
         """Put into the member what the cohort knows of it, but for its weights."""
         if not member.diverged:
             member.samples = list(self.samples)
-        member.step, member.place = self.step, self.place
+        member.step = self.step
+        if not self.course.adaptive:
+            member.place = self.places[0]
+        else:
+            its = [place for place, row in zip(self.places, self.rows, strict=True) if row is member]
+            member.place = its[0] if its else member.place
         member.values = self.curves[: len(member.samples), self.column[member.index]]
 
     def _save(self) -> None:

@@ -7,7 +7,7 @@ from math import prod
 
 import torch
 
-from headstart.core.units import flops_per_sample
+from headstart.core.units import FullBatch, flops_per_sample
 from headstart.engines.engine import Job, Outcome, Watch
 from headstart.engines.ensemble.cohort import Cohort, Limits
 from headstart.engines.ensemble.member import Member
@@ -46,6 +46,8 @@ class Ensemble:
             return f"it trains on cpu and cuda, not {device}"
         if type(run.optimizer) not in (SGD, AdamW):
             return f"it lacks the stacked update of {type(run.optimizer).__name__}"
+        if lower(run).course.adaptive and isinstance(run.batch, FullBatch):
+            return "it stacks full batches of one size, and members of a plan that adapts differ in theirs"
         try:
             hash((run.model, run.task, run.loss))
         except TypeError as error:
