@@ -18,7 +18,7 @@ from headstart.optimizers import SGD, AdamW
 from headstart.run import Run
 
 # What the backward passes of a stack hold at once should stay in a core's cache.
-_CACHE_BYTES = 4 * 2**20
+_CACHE_BYTES = 32 * 2**20
 # Fresh samples are drawn ahead for as many steps as fit.
 _BLOCK_BYTES = 64 * 2**20
 # A member's pass over a large batch is split, so that members and samples share the cache; a pass of a model too
