@@ -32,14 +32,23 @@ from headstart.lab import (
     train,
 )
 from headstart.lab.figures import draw_curve, house_style
-from headstart.losses import MSE, Correlation, Hinge, Logistic
+from headstart.losses import MSE, Correlation, CrossEntropy, Hinge, Logistic
 from headstart.measures import Estimate, bootstrap
-from headstart.methods import LayerScale, Method, MuP, RandomLabels, SampledBias, Whiten, ZeroMean
-from headstart.models import MLP, Activation, Init, Model
+from headstart.methods import LayerScale, Method, MuP, QueryKey, RandomLabels, SampledBias, Whiten, ZeroMean
+from headstart.models import MLP, Activation, Init, Model, Readout, Signs, Symbols, Transformer, Vectors
 from headstart.optimizers import SGD, AdamW
-from headstart.plans import AutoPhases, Fixed, Online, Phase, Phases, Plan, TwoSet
+from headstart.plans import AutoPhases, ByRole, Fixed, Online, Phase, Phases, Plan, TwoSet
 from headstart.run import Fresh, From, Reaches, Run, Same, Step
-from headstart.tasks import Hermite, Parity, Samples, SingleIndex, Task
+from headstart.tasks import (
+    Hermite,
+    InContextRegression,
+    ModularAddition,
+    ModularMultiplication,
+    Parity,
+    Samples,
+    SingleIndex,
+    Task,
+)
 
 __version__ = "0.1.0"
 
@@ -53,8 +62,10 @@ __all__ = [
     "AutoPhases",
     "Batch",
     "Budget",
+    "ByRole",
     "Claim",
     "Correlation",
+    "CrossEntropy",
     "Estimate",
     "FinalRatio",
     "Fixed",
@@ -64,6 +75,7 @@ __all__ = [
     "HeadstartError",
     "Hermite",
     "Hinge",
+    "InContextRegression",
     "Init",
     "Keep",
     "Knobs",
@@ -72,6 +84,8 @@ __all__ = [
     "Method",
     "Metric",
     "Model",
+    "ModularAddition",
+    "ModularMultiplication",
     "MuP",
     "Online",
     "Parameter",
@@ -79,8 +93,10 @@ __all__ = [
     "Phase",
     "Phases",
     "Plan",
+    "QueryKey",
     "RandomLabels",
     "Reaches",
+    "Readout",
     "Results",
     "Role",
     "Run",
@@ -88,6 +104,7 @@ __all__ = [
     "SampledBias",
     "Samples",
     "Side",
+    "Signs",
     "Simulated",
     "Simulation",
     "SingleIndex",
@@ -97,11 +114,14 @@ __all__ = [
     "Stream",
     "Study",
     "Sweep",
+    "Symbols",
     "Task",
     "TimeRatio",
     "Trace",
     "Traces",
+    "Transformer",
     "TwoSet",
+    "Vectors",
     "Verdict",
     "Whiten",
     "Within",

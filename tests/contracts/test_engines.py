@@ -18,14 +18,14 @@ from headstart.core.units import Batch, Budget, FullBatch, flops_per_sample
 from headstart.engines import Interrupted, Job, choose, engines, loop
 from headstart.engines.ensemble import Ensemble
 from headstart.engines.fused import Fused
-from headstart.losses import MSE, Correlation, Hinge, Logistic
+from headstart.losses import MSE, Correlation, CrossEntropy, Hinge, Logistic
 from headstart.methods import LayerScale
-from headstart.models import MLP
+from headstart.models import MLP, Readout, Symbols, Transformer
 from headstart.models.mlp import Activation
 from headstart.optimizers import SGD, AdamW
-from headstart.plans import AutoPhases, Fixed, Online, Phase, Phases, TwoSet
+from headstart.plans import AutoPhases, ByRole, Fixed, Online, Phase, Phases, TwoSet
 from headstart.run import Reaches, Run, Step
-from headstart.tasks import Hermite, Parity, SingleIndex
+from headstart.tasks import Hermite, ModularAddition, Parity, SingleIndex
 
 ENGINES = [
     pytest.param(loop.Loop(), id="loop"),
@@ -48,6 +48,14 @@ GD = replace(PARITY, plan=Fixed(100), batch=FullBatch(), loss=Logistic())
 DIVERGING = replace(PARITY, optimizer=SGD(1e6))
 TWO_SET = replace(PARITY, plan=TwoSet(12, 0.5))
 AUTO = replace(PARITY, plan=AutoPhases(4, sizes=(12, 40), max_epochs=6), optimizer=SGD(0.2), loss=Logistic())
+BY_ROLE = replace(PARITY, plan=ByRole(Fixed(20), (Role.READOUT,)))
+ENCODER = replace(ADAM, model=Transformer(8, heads=2, mlp_width=8))
+DECODER = replace(
+    ADAM,
+    task=ModularAddition(30, 5),
+    model=Transformer(8, heads=2, tokens=Symbols(10), causal=True, readout=Readout.LAST, num_outputs=5, qk_norm=True),
+    loss=CrossEntropy(),
+)
 RUNS = {
     "parity": PARITY,
     "index": INDEX,
@@ -56,6 +64,9 @@ RUNS = {
     "gd": GD,
     "two_set": TWO_SET,
     "auto": AUTO,
+    "by_role": BY_ROLE,
+    "encoder": ENCODER,
+    "decoder": DECODER,
 }
 every_run = pytest.mark.parametrize("run", RUNS.values(), ids=RUNS)
 
@@ -258,6 +269,49 @@ def test_two_sets_agree_with_a_naive_training_on_their_batches(engine):
     assert_same_weights(final_weights(engine, finite), naive_descent(finite, batch), rtol=1e-4, atol=1e-6)
     course = TWO_SET.plan.course(TWO_SET.batch, 40)
     assert_same_weights(final_weights(engine, TWO_SET), naive_descent(TWO_SET, batch), rtol=1e-4, atol=1e-6)
+
+
+@every_engine
+def test_a_plan_by_role_agrees_with_two_naive_gradients_at_the_same_weights(engine):
+    weights = {k: v.astype(np.float64) for k, v in BY_ROLE.fresh_weights().items()}
+    one_step = replace(BY_ROLE, budget=Budget(1))
+    for step in range(12):
+        small = naive_batch(replace(BY_ROLE, plan=Fixed(20)), step)
+        data = BY_ROLE.task.sample(BY_ROLE.seed, 2**40 + step * 8 + np.arange(8))
+        fresh = data.x.astype(np.float64), data.y.astype(np.float64)
+        one, other = (naive_descent(one_step, lambda run, _, b=b: b, weights) for b in (small, fresh))
+        weights = one | {"layers.1.weight": other["layers.1.weight"]}
+    run = replace(BY_ROLE, budget=Budget(12))
+    assert_same_weights(final_weights(engine, run), weights, rtol=1e-4, atol=1e-6)
+    (outcome,) = train(engine, run)
+    assert outcome.trace.samples.tolist() == [0, 12 * 16]
+
+
+@every_engine
+@pytest.mark.parametrize("run", [ENCODER, DECODER], ids=["encoder", "decoder"])
+def test_a_transformer_agrees_with_plain_torch_in_float64(engine, run):
+    run = replace(run, budget=Budget(12))
+    module = run.model.module(run.task.dim).double()
+    module.load_state_dict({k: torch.from_numpy(v).double() for k, v in run.fresh_weights().items()})
+    o = run.optimizer
+    adam = torch.optim.AdamW(
+        module.parameters(), lr=o.lr, betas=(o.beta1, o.beta2), eps=o.eps, weight_decay=o.weight_decay
+    )
+    for step in range(12):
+        x, y = (torch.from_numpy(a) for a in naive_batch(run, step))
+        prediction = module(x)
+        if run.loss.name == "mse":
+            loss = ((prediction - y) ** 2).mean()
+        else:
+            loss = torch.nn.functional.cross_entropy(prediction, y.long())
+        adam.zero_grad()
+        loss.backward()
+        adam.step()
+    expected = {name: value.detach().numpy() for name, value in module.named_parameters()}
+    # Softmax ignores what the biases of keys add, so their gradients are rounding, of which AdamW makes whole steps.
+    names = [name for name in expected if "key.bias" not in name]
+    got = final_weights(engine, run)
+    assert_same_weights({n: got[n] for n in names}, {n: expected[n] for n in names}, rtol=1e-2, atol=2e-4)
 
 
 @every_engine

@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from headstart.core.errors import HeadstartError
+from headstart.core.roles import Role
 from headstart.core.units import Batch, FullBatch
-from headstart.plans import AutoPhases, Fixed, Online, Phase, Phases, Plan, Pool, TwoSet
+from headstart.plans import AutoPhases, ByRole, Fixed, Online, Phase, Phases, Plan, Pool, TwoSet
 from headstart.run import decode, encode
 
 STEPS = 60
@@ -34,6 +35,7 @@ PLANS = [
     pytest.param(AutoPhases(3, sizes=(10, 40), max_epochs=4, replacement=False), id="auto without replacement"),
     pytest.param(AutoPhases(3, sizes=(10, 40), max_epochs=4, nested=False), id="independent auto phases"),
     pytest.param(TwoSet(10, 0.5), id="two sets"),
+    pytest.param(ByRole(Phases(TWO), (Role.QUERY, Role.KEY)), id="by role"),
     pytest.param(TwoSet(10, 0.25, total=40), id="two finite sets"),
 ]
 every_plan = pytest.mark.parametrize("plan", PLANS)
@@ -143,7 +145,7 @@ def test_seeds_decide_the_order(plan):
 
 @every_plan
 def test_a_full_batch_has_pools_and_no_batch_size_or_is_refused(plan):
-    if plan == AutoPhases() or isinstance(plan, TwoSet):
+    if plan == AutoPhases() or isinstance(plan, TwoSet | ByRole):
         with pytest.raises(HeadstartError, match=r"FullBatch\(\)"):
             plan.course(FullBatch(), STEPS)
         return
@@ -256,6 +258,9 @@ def test_the_six_phases_of_the_paper_fill_the_budget_exactly(batch, steps):
         (lambda: AutoPhases(sizes=(10.5, 20)), r"sizes=10\.5"),
         (lambda: AutoPhases(target=0), "target=0"),
         (lambda: AutoPhases(max_epochs=-1), "max_epochs=-1"),
+        (lambda: ByRole(Online(), ("querry",)), "'querry'.*roles are input"),
+        (lambda: ByRole(ByRole(Online(), ()), (Role.KEY,)), "two plain plans"),
+        (lambda: ByRole(Online(), (Role.KEY,), Phases(TWO)).course(Batch(8), STEPS), "without phases"),
         (lambda: TwoSet(0, 0.5), "size=0"),
         (lambda: TwoSet(10, 1.5), r"probability=1\.5"),
         (lambda: TwoSet(10, 0.5, total=10), "total=10.*at least 11"),
@@ -313,6 +318,20 @@ def test_two_fresh_phases_never_repeat_a_sample():
 def test_an_independent_pool_shares_nothing_with_the_fresh_samples_before_it():
     ids = drawn_ids(Phases((Phase(steps=2), Phase(size=4)), nested=False), 4, 4)
     assert not set(ids[:2].ravel()) & set(ids[2:].ravel())
+
+
+def test_a_plan_by_role_has_the_course_of_its_plan_and_another_beside_it():
+    plain = Phases(TWO).course(Batch(8), STEPS)
+    both = ByRole(Phases(TWO), (Role.QUERY,), Fixed(20)).course(Batch(8), STEPS)
+    assert np.array_equal(batches(both), batches(plain))
+    aside = both.aside.course
+    assert np.array_equal(batches(aside) % 2**40, batches(Fixed(20).course(Batch(8), STEPS)))
+    assert set(batches(aside).ravel()).isdisjoint(batches(plain).ravel())
+    assert (plain.samples_aside, both.samples_aside) == (0, 8)
+
+
+def test_a_plan_by_no_role_is_the_plan():
+    assert ByRole(Phases(TWO), ()).course(Batch(8), STEPS) == Phases(TWO).course(Batch(8), STEPS)
 
 
 def test_phases_that_round_up_to_more_steps_than_the_budget_are_refused():

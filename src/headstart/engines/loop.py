@@ -156,6 +156,7 @@ class _Training:
         self.flops = flops_per_sample(lowered.parameters)
         self.roles = {p.name: p.role for p in lowered.parameters}
         self.feed = _Feed(self.run, lowered, device)
+        self.aside = None if lowered.aside is None else _Feed(self.run, lowered.aside, device)
         test = held_out(self.run.task, self.run.seed)
         self.test = tuple(torch.from_numpy(a).to(device) for a in (test.x, test.y))
         self.step, self.samples, self.seconds = 0, 0, 0.0
@@ -200,6 +201,7 @@ class _Training:
     def _advance(self) -> None:
         """One optimizer step on the mean loss of the batch. A course that adapts observes the batch's metric."""
         x, y = self.feed.batch(self.place, self.step)
+        aside = self._gradients_aside()
         self.optimizer.zero_grad(set_to_none=True)
         score = 0.0
         for chunk_x, chunk_y in zip(x.split(CHUNK), y.split(CHUNK), strict=True):
@@ -210,9 +212,23 @@ class _Training:
                 scores = self.run.task.metrics[0].score(prediction.detach(), chunk_y)
                 score += scores.double().mean().item() * len(chunk_y)
         self.observed = score / len(y) if self.course.adaptive else None
+        for weight, gradient in aside:
+            weight.grad = gradient
         self.optimizer.step()
         self.step += 1
-        self.samples += len(y)
+        self.samples += len(y) + self.course.samples_aside
+
+    def _gradients_aside(self) -> list[tuple[torch.nn.Parameter, torch.Tensor]]:
+        """Gradients at the same weights on another batch, for the parameters that learn from it."""
+        if self.course.aside is None or self.aside is None:
+            return []
+        x, y = self.aside.batch(self.course.aside.course.start(self.run.seed), self.step)
+        named = dict(self.module.named_parameters())
+        chosen = [named[name] for name, role in self.roles.items() if role in self.course.aside.roles]
+        if not chosen:
+            return []
+        gradients = torch.autograd.grad(self.run.loss(self.module(x), y).mean(), chosen)
+        return list(zip(chosen, gradients, strict=True))
 
     @torch.no_grad()
     def _evaluate(self) -> dict[str, float]:

@@ -99,7 +99,8 @@ class Network(torch.nn.Module):
 
     def __init__(self, model: "Transformer", dim: int) -> None:
         super().__init__()
-        shapes: dict[str, Any] = {p.name: p.shape for p in model.parameters(dim) if p.role not in (Role.BIAS, Role.NORM)}
+        vectors = (Role.BIAS, Role.NORM)
+        shapes: dict[str, Any] = {p.name: p.shape for p in model.parameters(dim) if p.role not in vectors}
         self.model, self.length = model, model.tokens.length(dim)
         self.embedding, self.position = _Table(shapes["embedding.weight"]), _Table(shapes["position.weight"])
         inner = {name.split(".")[2]: shape for name, shape in shapes.items() if name.startswith("blocks.0.")}

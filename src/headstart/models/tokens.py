@@ -102,7 +102,7 @@ class Vectors:
     def length(self, dim: int) -> int:
         """dim / size, which must be whole."""
         if dim % self.size:
-            raise HeadstartError(f"Vectors(size={self.size}): inputs of {dim} coordinates do not split into such tokens")
+            raise HeadstartError(f"Vectors(size={self.size}): {dim} coordinates do not split into such tokens")
         return dim // self.size
 
     def features(self, x: "torch.Tensor") -> "torch.Tensor":

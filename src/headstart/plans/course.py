@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headstart.core.errors import HeadstartError
+from headstart.core.roles import Role
 from headstart.core.streams import Stream, integers, permute, words
 from headstart.core.units import Batch, FullBatch
 
@@ -66,10 +67,17 @@ class Course:
     The metric a course observes before step t is the task's leading metric on the batch that step t - 1 trained on, at
     the weights before that step: what its forward pass says. A leg with a target compares the mean over an epoch,
     ceil(size / batch) steps, at the end of each of its epochs. Without a metric such a leg ends by its steps alone.
+    Some parameters may take their gradients from other batches, those of the course `aside`.
     """
 
     legs: tuple[Leg, ...]
     batch: int | None
+    aside: "Aside | None" = None
+
+    @property
+    def samples_aside(self) -> int:
+        """The samples that a step takes beside its batch, for the parameters that learn from others."""
+        return 0 if self.aside is None else self.aside.course.batch or 0
 
     def start(self, seed: int) -> Place:
         """The place before step 0."""
@@ -144,6 +152,14 @@ class Course:
             rest = np.uint64(leg.pool.size - favoured)
             outside = favoured + ((other * rest) >> np.uint64(32)).astype(np.int64)
         return np.where(coin.astype(np.float64) + 0.5 < leg.probability * 2.0**32, inside, outside)
+
+
+@dataclass(frozen=True)
+class Aside:
+    """A course of one leg, from whose batches the parameters with these roles take their gradients."""
+
+    roles: tuple[Role, ...]
+    course: Course
 
 
 @runtime_checkable

@@ -77,8 +77,8 @@ class ModularAddition:
         return self._written(index // self.max_value, index % self.max_value)
 
     def _written(self, x: NDArray[np.int64], z: NDArray[np.int64]) -> Samples:
-        digits = np.concatenate([_digits(x, self.num_digits, self.base), _digits(z, self.num_digits, self.base)], axis=1)
-        return Samples(digits, self.residue(x, z).astype(np.float32))
+        digits = [_digits(number, self.num_digits, self.base) for number in (x, z)]
+        return Samples(np.concatenate(digits, axis=1), self.residue(x, z).astype(np.float32))
 
 
 @dataclass(frozen=True)

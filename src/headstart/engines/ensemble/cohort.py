@@ -1,7 +1,7 @@
 """Members that go in lockstep: one stack of weights, from where they stand to the end of their budget."""
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from headstart.core.metric import Metric
 from headstart.engines.engine import Interrupted, Watch
 from headstart.engines.ensemble import updates
-from headstart.engines.ensemble.feed import Feed
+from headstart.engines.ensemble.feed import Feed, Pair
 from headstart.engines.ensemble.member import Member, value_names
 from headstart.engines.ensemble.network import Stack, network
 from headstart.engines.lower import has_diverged
@@ -97,21 +97,31 @@ class Cohort:
     def _advance(self) -> None:
         """One optimizer step of every member on the mean loss of its batch; what its course observes."""
         size = self.feed.size(self.places)
+        gradients, score = self._gradients(self.feed.batch(self.places, self.step), size)
+        if self.course.adaptive:
+            self.observed = (score / size).tolist()
+        if self.aside is not None and self.course.aside is not None:
+            batch = self.aside.batch([self.course.aside.course.start(0)], self.step)
+            others, _ = self._gradients(batch, self.course.samples_aside)
+            learn_aside = [p.name for p in self.members[0].lowered.parameters if p.role in self.course.aside.roles]
+            gradients = gradients | {name: others[name] for name in learn_aside}
+        self.step += 1
+        self.taken += size + self.course.samples_aside
+        self.update(self.weights, gradients, self.step)
+
+    def _gradients(self, batch: Iterable[Pair], size: int) -> tuple[Stack, torch.Tensor]:
+        """Gradients of the mean loss over `size` samples, and the sums of the leading metric if the course adapts."""
         count = torch.tensor(float(size), device=self.device)
         total: Stack | None = None
         score = torch.zeros(len(self.rows), dtype=torch.float64, device=self.device)
-        for x, y in self.feed.batch(self.places, self.step):
+        for x, y in batch:
             part, prediction = self.network.gradients(self.weights, x, y, count)
             if self.course.adaptive:
                 score += self._score(0, prediction, y)
             # Not in place: the gradients of two parameters may be one tensor.
             total = {name: total[name] + gradient for name, gradient in part.items()} if total else part
         assert total is not None
-        if self.course.adaptive:
-            self.observed = (score / size).tolist()
-        self.step += 1
-        self.taken += size
-        self.update(self.weights, total, self.step)
+        return total, score
 
     def _record(self) -> list[Member]:
         """Record every living member, and return them; one that has diverged keeps what it had."""
@@ -192,7 +202,10 @@ class Cohort:
         """The update and the data of all rows, and which metrics score which."""
         runs = [member.run for member in self.rows]
         self.update = updates.build(runs, [member.lowered for member in self.rows], self.weights, moments)
-        self.feed = Feed(runs, self.course, self.device, self.limits.rows, self.limits.block_bytes)
+        lowered = [member.lowered for member in self.rows]
+        self.feed = Feed(lowered, self.device, self.limits.rows, self.limits.block_bytes)
+        aside = [each.aside for each in lowered if each.aside is not None]
+        self.aside = Feed(aside, self.device, self.limits.rows, self.limits.block_bytes) if aside else None
         by_task: dict[Task, list[int]] = {}
         for row, run in enumerate(runs):
             by_task.setdefault(run.task, []).append(row)

@@ -5,9 +5,8 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 import torch
 
-from headstart.engines.lower import lower
-from headstart.plans import Course, Place
-from headstart.run import Run
+from headstart.engines.lower import Lowered
+from headstart.plans import Place
 from headstart.tasks import Samples, held_out
 
 Pair = tuple[torch.Tensor, torch.Tensor]
@@ -26,10 +25,10 @@ class Feed:
     every member is a source of its own, and the pools of all legs are held, one after another.
     """
 
-    def __init__(self, runs: Sequence[Run], course: Course, device: str, rows: int, block_bytes: float) -> None:
-        self.course, self.device, self.rows, self.last = course, device, rows, runs[0].budget.steps
+    def __init__(self, lowered: Sequence[Lowered], device: str, rows: int, block_bytes: float) -> None:
+        self.course = course = lowered[0].course
+        self.device, self.rows, self.last = device, rows, lowered[0].run.budget.steps
         self.block_bytes = block_bytes
-        lowered = [lower(run) for run in runs]
         keys = [
             (its.run.task, its.run.seed, its.altering, member if course.adaptive else 0)
             for member, its in enumerate(lowered)
@@ -37,7 +36,7 @@ class Feed:
         sources = dict(zip(keys, lowered, strict=True))
         number = {source: i for i, source in enumerate(sources)}
         self.sources = list(sources.values())
-        self.shared = len(sources) < len(runs)
+        self.shared = len(sources) < len(lowered)
         self.of = torch.tensor([number[key] for key in keys], device=device)
         self.test = self._stack(held_out(source.run.task, source.run.seed) for source in self.sources)
         self.legs: list[int] = []

@@ -63,7 +63,8 @@ class Fused:
         if type(run.optimizer) not in (SGD, AdamW):
             return f"its kernels lack the optimizer {type(run.optimizer).__name__}"
         legs = lower(run).course.legs
-        if any(leg.target is not None or leg.favoured is not None for leg in legs):
+        special = any(leg.target is not None or leg.favoured is not None for leg in legs)
+        if special or lower(run).course.aside is not None:
             return f"its kernels lack the batches of {type(run.plan).__name__}"
         exact = any(is_population(run, leg.pool.size) for leg in legs)
         if exact and not uses_tables(run):
