@@ -73,7 +73,7 @@ class _Block(torch.nn.Module):
             h = h.reshape(-1, length, h.shape[-1])[:, -1]
         h = h + self.projection(attended)
         x = h if self.mlp_norm is None else self.mlp_norm(h)
-        return h + self.down(ACTIVATIONS[self.model.activation](self.up(x)))  # type: ignore[no-any-return]
+        return h + self.down(ACTIVATIONS[self.model.activation](self.up(x)))
 
     def _attention(self, x: torch.Tensor, length: int, last: bool) -> torch.Tensor:
         model, width = self.model, x.shape[-1]
