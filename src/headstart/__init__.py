@@ -32,14 +32,23 @@ from headstart.lab import (
     train,
 )
 from headstart.lab.figures import draw_curve, house_style
-from headstart.losses import MSE, Correlation, Hinge, Logistic
+from headstart.losses import MSE, Correlation, CrossEntropy, Hinge, Logistic
 from headstart.measures import Estimate, bootstrap
-from headstart.methods import LayerScale, Method, MuP, RandomLabels, SampledBias, Whiten, ZeroMean
-from headstart.models import MLP, Activation, Init, Model
+from headstart.methods import LayerScale, Method, MuP, QueryKey, RandomLabels, SampledBias, Whiten, ZeroMean
+from headstart.models import MLP, Activation, Init, Model, Readout, Signs, Symbols, Transformer, Vectors
 from headstart.optimizers import SGD, AdamW
-from headstart.plans import Fixed, Online, Phase, Phases, Plan
+from headstart.plans import AutoPhases, ByRole, Fixed, Online, Phase, Phases, Plan, TwoSet
 from headstart.run import Fresh, From, Reaches, Run, Same, Step
-from headstart.tasks import Hermite, Parity, Samples, SingleIndex, Task
+from headstart.tasks import (
+    Hermite,
+    InContextRegression,
+    ModularAddition,
+    ModularMultiplication,
+    Parity,
+    Samples,
+    SingleIndex,
+    Task,
+)
 
 __version__ = "0.1.0"
 
@@ -50,10 +59,13 @@ __all__ = [
     "Activation",
     "AdamW",
     "Arm",
+    "AutoPhases",
     "Batch",
     "Budget",
+    "ByRole",
     "Claim",
     "Correlation",
+    "CrossEntropy",
     "Estimate",
     "FinalRatio",
     "Fixed",
@@ -63,6 +75,7 @@ __all__ = [
     "HeadstartError",
     "Hermite",
     "Hinge",
+    "InContextRegression",
     "Init",
     "Keep",
     "Knobs",
@@ -71,6 +84,8 @@ __all__ = [
     "Method",
     "Metric",
     "Model",
+    "ModularAddition",
+    "ModularMultiplication",
     "MuP",
     "Online",
     "Parameter",
@@ -78,8 +93,10 @@ __all__ = [
     "Phase",
     "Phases",
     "Plan",
+    "QueryKey",
     "RandomLabels",
     "Reaches",
+    "Readout",
     "Results",
     "Role",
     "Run",
@@ -87,6 +104,7 @@ __all__ = [
     "SampledBias",
     "Samples",
     "Side",
+    "Signs",
     "Simulated",
     "Simulation",
     "SingleIndex",
@@ -96,10 +114,14 @@ __all__ = [
     "Stream",
     "Study",
     "Sweep",
+    "Symbols",
     "Task",
     "TimeRatio",
     "Trace",
     "Traces",
+    "Transformer",
+    "TwoSet",
+    "Vectors",
     "Verdict",
     "Whiten",
     "Within",

@@ -66,3 +66,18 @@ class Correlation:
     def __call__(self, prediction: Any, target: Any) -> Any:
         """The negative correlation of each sample."""
         return -prediction * target
+
+
+@dataclass(frozen=True)
+class CrossEntropy:
+    """log sum_c exp(f_c) - f_y: for predictions [n, classes] and targets that are numbers of classes."""
+
+    name: ClassVar[str] = "cross_entropy"
+    semantics: ClassVar[int] = 1
+
+    def __call__(self, prediction: Any, target: Any) -> Any:
+        """The cross-entropy of each sample."""
+        from torch import logsumexp
+
+        right = prediction.gather(-1, target.long().unsqueeze(-1)).squeeze(-1)
+        return logsumexp(prediction, dim=-1) - right

@@ -125,6 +125,17 @@ class Run:
         for method in self.methods:
             method.check(self.task)
         course = self.plan.course(self.batch, self.budget.steps)
+        outputs, classes = getattr(self.model, "num_outputs", 1), getattr(self.task, "num_outputs", 1)
+        if outputs != classes:
+            raise HeadstartError(
+                f"Run(model={self.model}): the model has {outputs} outputs and {type(self.task).__name__} asks for "
+                f"{classes}; use Transformer(num_outputs={classes})"
+            )
+        if course.adaptive and not self.task.metrics[0].higher_is_better:
+            raise HeadstartError(
+                f"Run(plan={type(self.plan).__name__}(...)): it waits for a metric to rise, and the "
+                f"{self.task.metrics[0].name} of {type(self.task).__name__} falls; use Phases(...)"
+            )
         if isinstance(self.batch, FullBatch) and self.task.population_size is None:
             for leg in course.legs:
                 if leg.pool.size is None:

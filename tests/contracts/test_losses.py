@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from headstart.losses import MSE, Correlation, Hinge, Logistic
+from headstart.losses import MSE, Correlation, CrossEntropy, Hinge, Logistic
 from headstart.run import decode, encode
 
 # The loss, its formula and its derivative in f.
@@ -69,3 +69,26 @@ def test_names_are_distinct():
 def test_losses_without_a_torch_function_take_arrays(loss):
     f, y = points()
     np.testing.assert_allclose(loss(f, y), loss(torch.from_numpy(f), torch.from_numpy(y)).numpy())
+
+
+def test_cross_entropy_is_its_formula_and_its_gradient_softmax_less_the_truth():
+    f = torch.linspace(-3, 3, 60, dtype=torch.float64).reshape(12, 5).sin().mul(4).requires_grad_()
+    y = torch.arange(12, dtype=torch.float64) % 5
+    value = CrossEntropy()(f, y)
+    expected = torch.nn.functional.cross_entropy(f.detach(), y.long(), reduction="none")
+    np.testing.assert_allclose(value.detach().numpy(), expected.numpy(), rtol=1e-12)
+    value.sum().backward()
+    truth = np.eye(5)[y.long().numpy()]
+    np.testing.assert_allclose(f.grad.numpy(), f.detach().softmax(-1).numpy() - truth, rtol=1e-9, atol=1e-12)
+
+
+def test_cross_entropy_of_two_classes_is_the_logistic_loss():
+    f, y = points()
+    two = torch.stack((torch.from_numpy(f), torch.zeros(len(f), dtype=torch.float64)), dim=1)
+    value = CrossEntropy()(two, torch.from_numpy((1 - y) / 2))
+    np.testing.assert_allclose(value.numpy(), np.logaddexp(0, -y * f), rtol=1e-12, atol=1e-15)
+
+
+def test_cross_entropy_stays_finite_for_large_logits_and_survives_json():
+    assert torch.isfinite(CrossEntropy()(torch.tensor([[1e4, -1e4]]), torch.tensor([1.0]))).all()
+    assert decode(json.loads(json.dumps(encode(CrossEntropy())))) == CrossEntropy()

@@ -11,11 +11,11 @@ from scipy import special, stats
 
 from headstart.core.errors import HeadstartError
 from headstart.core.roles import Role
-from headstart.models import MLP, Model
+from headstart.models import MLP, Model, Readout, Signs, Symbols, Transformer, Vectors
 from headstart.models.mlp import Activation, Init
 from headstart.run import decode, encode
 
-DIM = 7
+DIM = 8
 
 
 @dataclass(frozen=True)
@@ -24,6 +24,15 @@ class Row:
 
     model: Model
     forward: Callable
+    symbols: int | None = None  # inputs are whole numbers below this; None: any numbers; 0: signs
+
+    def inputs(self, num):
+        """Inputs that the model can read, float32[num, DIM]."""
+        rng = np.random.default_rng(0)
+        if self.symbols is None:
+            return rng.standard_normal((num, DIM)).astype(np.float32)
+        x = rng.integers(0, self.symbols or 2, (num, DIM)).astype(np.float32)
+        return x if self.symbols else 1 - 2 * x
 
 
 def mlp_forward(model, weights, x):
@@ -43,7 +52,68 @@ def mlp_forward(model, weights, x):
     return h[:, 0]
 
 
+def transformer_forward(model, weights, x):
+    """One sample, one head, one token at a time."""
+    w = {name: value.astype(np.float64) for name, value in weights.items()}
+
+    def linear(name, v):
+        return w[f"{name}.weight"] @ v + w.get(f"{name}.bias", 0)
+
+    def norm(name, v):
+        return v / np.sqrt(np.mean(v**2) + 1e-6) * w[f"{name}.scale"] if f"{name}.scale" in w else v
+
+    activation = {"relu": lambda z: np.maximum(z, 0), "gelu": lambda z: z * (1 + special.erf(z / np.sqrt(2))) / 2}
+    size = model.width // model.heads
+    out = []
+    for sample in x.astype(np.float64):
+        if isinstance(model.tokens, Signs):
+            features = [np.array([s > 0, s < 0]) for s in sample]
+        elif isinstance(model.tokens, Symbols):
+            features = [np.eye(model.tokens.count)[int(s)] for s in sample]
+        else:
+            features = sample.reshape(-1, model.tokens.size)
+        h = [w["embedding.weight"] @ f + p for f, p in zip(features, w["position.weight"], strict=True)]
+        for i in range(model.depth):
+            name, attended = f"blocks.{i}", []
+            inner = [norm(f"{name}.attention_norm", v) for v in h]
+            q, k, v = ([linear(f"{name}.{part}", t) for t in inner] for part in ("query", "key", "value"))
+            for t in range(len(h)):
+                seen, heads = range(t + 1) if model.causal else range(len(h)), []
+                for head in range(model.heads):
+                    part = slice(head * size, (head + 1) * size)
+                    here = norm(f"{name}.query_norm", q[t][part])
+                    logits = [here @ norm(f"{name}.key_norm", k[s][part]) / np.sqrt(size) for s in seen]
+                    shares = np.exp(logits) / np.sum(np.exp(logits))
+                    heads.append(sum(share * v[s][part] for share, s in zip(shares, seen, strict=True)))
+                attended.append(h[t] + linear(f"{name}.projection", np.concatenate(heads)))
+            h = [
+                t
+                + linear(
+                    f"{name}.down", activation[model.activation](linear(f"{name}.up", norm(f"{name}.mlp_norm", t)))
+                )
+                for t in attended
+            ]
+        h = [norm("norm", t) for t in h]
+        out.append(linear("readout", h[-1] if model.readout is Readout.LAST else np.mean(h, axis=0)))
+    return np.array(out)[:, 0] if model.num_outputs == 1 else np.array(out)
+
+
+ENCODER = Transformer(12, heads=3, mlp_width=10)
+DECODER = Transformer(8, depth=3, heads=2, tokens=Symbols(5), causal=True, readout=Readout.LAST, num_outputs=6)
+NORMED = Transformer(8, heads=2, tokens=Vectors(2), pre_norm=True, qk_norm=True, activation=Activation.GELU)
+TRANSFORMERS = [
+    pytest.param(Row(ENCODER, transformer_forward, symbols=0), id="encoder"),
+    pytest.param(Row(Transformer(8, depth=1, heads=1, bias=False, causal=True), transformer_forward, 0), id="decoder"),
+    pytest.param(Row(DECODER, transformer_forward, symbols=5), id="decoder of digits"),
+    pytest.param(Row(NORMED, transformer_forward), id="normed encoder of vectors"),
+    pytest.param(Row(Transformer(8, heads=2, tokens=Vectors(1), qk_norm=True), transformer_forward), id="scalars"),
+    pytest.param(
+        Row(Transformer(8, heads=2, tokens=Vectors(4), pre_norm=True, readout="last"), transformer_forward),
+        id="encoder read at its last token",
+    ),
+]
 MODELS = [
+    *TRANSFORMERS,
     pytest.param(Row(MLP(), mlp_forward), id="mlp"),
     pytest.param(Row(MLP(16, activation=Activation.GELU), mlp_forward), id="gelu"),
     pytest.param(Row(MLP(16, activation=Activation.SIGMOID), mlp_forward), id="sigmoid"),
@@ -89,18 +159,20 @@ def test_initial_weights_are_float32_of_the_stated_names_and_shapes(row):
 def test_exactly_one_weight_reads_out_and_every_vector_is_a_bias(row):
     parameters = row.model.parameters(DIM)
     (readout,) = (p for p in parameters if p.role is Role.READOUT)
-    assert readout.shape[0] == 1
+    assert readout.shape[0] == getattr(row.model, "num_outputs", 1)
     assert readout.layer == max(p.layer for p in parameters)
-    assert all((p.role is Role.BIAS) == (len(p.shape) == 1) for p in parameters)
-    assert all(p.fan_in == p.shape[-1] for p in parameters if p.role is not Role.BIAS)
+    assert all((p.role in (Role.BIAS, Role.NORM)) == (len(p.shape) == 1) for p in parameters)
+    weights = (p for p in parameters if p.role not in (Role.BIAS, Role.NORM, Role.POSITION))
+    assert all(p.fan_in == p.shape[-1] for p in weights)
 
 
 @every_model
 def test_initial_weights_are_decided_by_the_seed_alone(row):
     one, again, other = (row.model.initial_weights(DIM, seed) for seed in (3, 3, 4))
+    norms = {p.name for p in row.model.parameters(DIM) if p.role is Role.NORM}
     for name, value in one.items():
         assert np.array_equal(value, again[name])
-        assert not np.array_equal(value, other[name])
+        assert np.array_equal(value, other[name]) == (name in norms)
 
 
 @every_model
@@ -109,19 +181,20 @@ def test_no_two_parameters_share_their_numbers(row):
     firsts = [
         float(value.ravel()[0]) * p.fan_in**0.5
         for p, value in zip(row.model.parameters(DIM), weights.values(), strict=True)
+        if p.role is not Role.NORM
     ]
     assert len({round(v, 5) for v in firsts}) == len(firsts)
 
 
 @every_model
 def test_the_forward_pass_is_the_stated_formula(row):
-    x = np.random.default_rng(0).standard_normal((40, DIM)).astype(np.float32)
+    x, outputs = row.inputs(40), getattr(row.model, "num_outputs", 1)
     with torch.no_grad():
         prediction = load(row.model)(torch.from_numpy(x)).numpy()
-    assert prediction.shape == (40,)
+    assert prediction.shape == ((40,) if outputs == 1 else (40, outputs))
     assert prediction.dtype == np.float32
     expected = row.forward(row.model, row.model.initial_weights(DIM, 0), x)
-    np.testing.assert_allclose(prediction, expected, rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(prediction, expected, rtol=1e-4, atol=2e-6)
 
 
 @every_model
@@ -200,6 +273,13 @@ def test_names_of_activations_and_initialisations_serve_as_well():
         (lambda: MLP(depth=0), "depth=0"),
         (lambda: MLP(activation="rellu"), "'rellu'.*relu, gelu, sigmoid, quadratic"),
         (lambda: MLP(init="xavier"), "'xavier'.*torch_default, gaussian"),
+        (lambda: Transformer(width=10, heads=4), "width=10, heads=4.*divide"),
+        (lambda: Transformer(readout="first"), "'first'.*mean, last"),
+        (lambda: Transformer(tokens=Signs), r"tokens=.*Signs\(\)"),
+        (lambda: Transformer(depth=0), "depth=0"),
+        (lambda: Transformer(mlp_width=0), "mlp_width=0"),
+        (lambda: Symbols(0), "count=0"),
+        (lambda: Transformer(tokens=Vectors(3)).parameters(8), "Vectors.size=3.: 8 coordinates do not split"),
     ],
 )
 def test_a_model_that_makes_no_sense_is_refused(make, message):

@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from headstart.core.errors import HeadstartError
+from headstart.core.roles import Role
 from headstart.core.units import Batch, FullBatch
-from headstart.plans import Fixed, Online, Phase, Phases, Plan, Pool
+from headstart.plans import AutoPhases, ByRole, Fixed, Online, Phase, Phases, Plan, Pool, TwoSet
 from headstart.run import decode, encode
 
 STEPS = 60
@@ -30,6 +31,12 @@ PLANS = [
     pytest.param(Phases(TWO, replacement=False), id="phases without replacement"),
     pytest.param(Phases((Phase(size=12, epochs=1), Phase(size=20, epochs=0.5), Phase())), id="phases to everything"),
     pytest.param(Phases((Phase(size=12, steps=7), Phase(steps=13), Phase(size=40))), id="everything in the middle"),
+    pytest.param(AutoPhases(), id="auto"),
+    pytest.param(AutoPhases(3, sizes=(10, 40), max_epochs=4, replacement=False), id="auto without replacement"),
+    pytest.param(AutoPhases(3, sizes=(10, 40), max_epochs=4, nested=False), id="independent auto phases"),
+    pytest.param(TwoSet(10, 0.5), id="two sets"),
+    pytest.param(ByRole(Phases(TWO), (Role.QUERY, Role.KEY)), id="by role"),
+    pytest.param(TwoSet(10, 0.25, total=40), id="two finite sets"),
 ]
 every_plan = pytest.mark.parametrize("plan", PLANS)
 BATCHES = [pytest.param(Batch(n), id=f"batch {n}") for n in (1, 8, 10)]
@@ -120,6 +127,8 @@ def test_samples_on_everything_are_new(plan, batch):
     seen = set()
     for step, place in enumerate(places(course)):
         ids = course.ids(place, step).tolist()
+        if (favoured := course.legs[place.leg].favoured) is not None:
+            ids = [id for id in ids if id >= favoured]
         if course.pool(place).size is None:
             assert len(set(ids)) == len(ids)
             assert seen.isdisjoint(ids)
@@ -130,12 +139,16 @@ def test_samples_on_everything_are_new(plan, batch):
 def test_seeds_decide_the_order(plan):
     course = plan.course(Batch(8), STEPS)
     assert np.array_equal(batches(course, 3), batches(course, 3))
-    if all(leg.pool.size for leg in course.legs):
+    if all(leg.pool.size or leg.favoured for leg in course.legs):
         assert not np.array_equal(batches(course, 3), batches(course, 4))
 
 
 @every_plan
-def test_a_full_batch_has_pools_and_no_batch_size(plan):
+def test_a_full_batch_has_pools_and_no_batch_size_or_is_refused(plan):
+    if plan == AutoPhases() or isinstance(plan, TwoSet | ByRole):
+        with pytest.raises(HeadstartError, match=r"FullBatch\(\)"):
+            plan.course(FullBatch(), STEPS)
+        return
     course = plan.course(FullBatch(), STEPS)
     assert course.batch is None
     assert len(places(course)) == STEPS
@@ -238,6 +251,19 @@ def test_the_six_phases_of_the_paper_fill_the_budget_exactly(batch, steps):
         (lambda: Phase(epochs=3), "epochs=3.*give steps"),
         (lambda: Phases(()), "at least one Phase"),
         (lambda: Phases((Phase(size=4), Phase())), "only the last phase"),
+        (lambda: AutoPhases(num_phases=0), r"AutoPhases\(num_phases=0\)"),
+        (lambda: AutoPhases(fractions=0.1), r"fractions=0\.1.*two numbers"),
+        (lambda: AutoPhases(fractions=(0.1, 0.01)), "smallest comes first"),
+        (lambda: AutoPhases(fractions=(0.1, 1.5)), "at most 1"),
+        (lambda: AutoPhases(sizes=(10.5, 20)), r"sizes=10\.5"),
+        (lambda: AutoPhases(target=0), "target=0"),
+        (lambda: AutoPhases(max_epochs=-1), "max_epochs=-1"),
+        (lambda: ByRole(Online(), ("querry",)), "'querry'.*roles are input"),
+        (lambda: ByRole(ByRole(Online(), ()), (Role.KEY,)), "two plain plans"),
+        (lambda: ByRole(Online(), (Role.KEY,), Phases(TWO)).course(Batch(8), STEPS), "without phases"),
+        (lambda: TwoSet(0, 0.5), "size=0"),
+        (lambda: TwoSet(10, 1.5), r"probability=1\.5"),
+        (lambda: TwoSet(10, 0.5, total=10), "total=10.*at least 11"),
     ],
 )
 def test_a_plan_that_makes_no_sense_is_refused(make, message):
@@ -253,6 +279,7 @@ def test_a_plan_that_makes_no_sense_is_refused(make, message):
         (Phases((Phase(fraction=0.5),)), FullBatch(), r"fraction=0\.5.*FullBatch\(\).*give size"),
         (Fixed(7, replacement=False), Batch(8), r"Fixed\(size=7\).*Batch\(8\).*at most 7"),
         (Phases(TWO, replacement=False), Batch(11), r"phase 1.*10 samples.*Batch\(11\)"),
+        (AutoPhases(replacement=False, sizes=(5, 20)), Batch(8), r"AutoPhases, phase 1.*5 samples.*Batch\(8\)"),
     ],
 )
 def test_a_plan_that_does_not_fit_its_batch_or_budget_is_refused(plan, batch, message):
@@ -291,6 +318,20 @@ def test_two_fresh_phases_never_repeat_a_sample():
 def test_an_independent_pool_shares_nothing_with_the_fresh_samples_before_it():
     ids = drawn_ids(Phases((Phase(steps=2), Phase(size=4)), nested=False), 4, 4)
     assert not set(ids[:2].ravel()) & set(ids[2:].ravel())
+
+
+def test_a_plan_by_role_has_the_course_of_its_plan_and_another_beside_it():
+    plain = Phases(TWO).course(Batch(8), STEPS)
+    both = ByRole(Phases(TWO), (Role.QUERY,), Fixed(20)).course(Batch(8), STEPS)
+    assert np.array_equal(batches(both), batches(plain))
+    aside = both.aside.course
+    assert np.array_equal(batches(aside) % 2**40, batches(Fixed(20).course(Batch(8), STEPS)))
+    assert set(batches(aside).ravel()).isdisjoint(batches(plain).ravel())
+    assert (plain.samples_aside, both.samples_aside) == (0, 8)
+
+
+def test_a_plan_by_no_role_is_the_plan():
+    assert ByRole(Phases(TWO), ()).course(Batch(8), STEPS) == Phases(TWO).course(Batch(8), STEPS)
 
 
 def test_phases_that_round_up_to_more_steps_than_the_budget_are_refused():

@@ -13,7 +13,16 @@ from headstart import losses
 from headstart.core.errors import HeadstartError
 from headstart.core.streams import Stream
 from headstart.run import decode, encode
-from headstart.tasks import Hermite, Parity, SingleIndex, Task, held_out
+from headstart.tasks import (
+    Hermite,
+    InContextRegression,
+    ModularAddition,
+    ModularMultiplication,
+    Parity,
+    SingleIndex,
+    Task,
+    held_out,
+)
 
 
 @dataclass(frozen=True)
@@ -35,6 +44,34 @@ def he(k):
     return lambda task, seed, x: z_to_y(x.astype(np.float64) @ task.teacher(seed))
 
 
+def least_squares(task, seed, x):
+    """The target of each sequence from its own context, which determines the teacher."""
+    tokens = x.astype(np.float64).reshape(len(x), 2 * task.context + 1, task.features)
+    xs, ys, query = tokens[:, 0:-1:2], tokens[:, 1::2, 0], tokens[:, -1]
+    return np.array([q @ np.linalg.lstsq(a, b)[0] for a, b, q in zip(xs, ys, query, strict=True)])
+
+
+def arithmetic(operation):
+    def target(task, seed, x):
+        num = task.dim // 2
+        text = ["".join(str(int(digit)) for digit in row) for row in x]
+        return np.array([operation(int(t[:num], task.base), int(t[num:], task.base)) % task.modulus for t in text])
+
+    return target
+
+
+SEQUENCES = [
+    pytest.param(Row(InContextRegression(), 0, 4, least_squares), id="in-context regression"),
+    pytest.param(Row(InContextRegression(2, 5), 0, 2, least_squares), id="in-context regression of two features"),
+]
+CLASSES = [
+    pytest.param(Row(ModularAddition(49, 7, base=7), 3, 4, arithmetic(lambda x, z: x + z)), id="modular addition"),
+    # Zero is the product of 13 of the 49 pairs of residues, the others of 6 each.
+    pytest.param(
+        Row(ModularMultiplication(49, 7, base=7), 126 / 49, 546 / 49 - (126 / 49) ** 2, arithmetic(lambda x, z: x * z)),
+        id="modular multiplication",
+    ),
+]
 TASKS = [
     pytest.param(Row(Parity(8, 3), 0, 1, product), id="sparse parity"),
     pytest.param(Row(Parity(40, 4), 0, 1, product), id="sparse parity beyond one word"),
@@ -46,8 +83,12 @@ TASKS = [
     pytest.param(Row(SingleIndex(7, Hermite(2), norm=2.0), 3, 32, he(2)), id="quadratic index of norm 2"),
     pytest.param(Row(SingleIndex(7, Hermite(3), norm=2.0), 0, 708, he(3)), id="cubic index of norm 2"),
 ]
-LOSSES = {kind.name: kind() for kind in (losses.MSE, losses.Hinge, losses.Logistic, losses.Correlation)}
-every_task = pytest.mark.parametrize("row", TASKS)
+LOSSES = {
+    kind.name: kind() for kind in (losses.MSE, losses.Hinge, losses.Logistic, losses.Correlation, losses.CrossEntropy)
+}
+white_inputs = pytest.mark.parametrize("row", TASKS)
+one_output = pytest.mark.parametrize("row", TASKS + SEQUENCES)
+every_task = pytest.mark.parametrize("row", TASKS + SEQUENCES + CLASSES)
 
 
 def same(one, two):
@@ -105,7 +146,7 @@ def test_targets_have_the_stated_mean_and_variance(row):
     np.testing.assert_allclose(y.var(), row.variance, rtol=0.1)
 
 
-@every_task
+@white_inputs
 def test_inputs_are_centred_white_and_uncorrelated(row):
     x = row.task.sample(3, np.arange(20_000)).x.astype(np.float64)
     assert np.abs(x.mean(axis=0)).max() < 5 / np.sqrt(len(x))
@@ -128,7 +169,7 @@ def test_the_population_is_every_point_once_labelled_like_the_samples(row):
     population = row.task.population(0)
     assert len(population) == row.task.population_size == len(np.unique(population.x, axis=0))
     assert population.x.dtype == population.y.dtype == np.float32
-    assert population.y.mean() == row.mean
+    assert population.y.mean() == pytest.approx(row.mean)
     target_of = dict(zip(map(bytes, population.x), population.y, strict=True))
     data = row.task.sample(0, np.arange(300))
     assert [target_of[bytes(x)] for x in data.x] == data.y.tolist()
@@ -141,14 +182,15 @@ def test_every_named_loss_is_there_and_usable(row):
     data = row.task.sample(0, np.arange(20))
     assert row.task.losses
     for name in row.task.losses:
-        prediction = torch.zeros(20, requires_grad=True)
+        outputs = getattr(row.task, "num_outputs", 1)
+        prediction = torch.zeros((20,) if outputs == 1 else (20, outputs), requires_grad=True)
         value = LOSSES[name](prediction, torch.from_numpy(data.y))
         value.mean().backward()
         assert value.shape == (20,)
         assert torch.isfinite(prediction.grad).all()
 
 
-@every_task
+@one_output
 def test_metrics_are_best_for_the_truth_and_chance_for_one_who_knows_nothing(row):
     data = held_out(row.task, 0)
     coin = np.random.default_rng(0).choice([-1e-6, 1e-6], len(data)).astype(np.float32)
@@ -165,7 +207,35 @@ def test_a_prediction_of_zero_has_no_sign_and_is_not_accurate():
     assert accuracy.score(np.array([0.0, 0.1, -0.1]), np.array([1.0, 1.0, 1.0])).tolist() == [False, True, False]
 
 
-@every_task
+@pytest.mark.parametrize("row", CLASSES)
+def test_the_accuracy_of_classes_is_one_for_the_truth_and_that_of_a_constant_its_share(row):
+    data, (metric,) = held_out(row.task, 0), row.task.metrics
+    truth = np.eye(row.task.modulus)[data.y.astype(int)]
+    assert np.mean(metric.score(truth, data.y)) == 1
+    assert np.mean(metric.score(np.roll(truth, 1, axis=1), data.y)) == 0
+    always_four = np.tile(np.eye(7)[4], (len(data), 1))
+    assert np.mean(metric.score(always_four, data.y)) == np.mean(data.y == 4)
+    assert metric.chance == 1 / 7
+    assert torch.equal(metric.score(torch.from_numpy(truth), torch.from_numpy(data.y)), torch.ones(len(data)) > 0)
+
+
+def test_numbers_are_written_in_as_few_digits_as_cover_them():
+    assert [ModularAddition(n, 7, base=10).num_digits for n in (2, 10, 11, 100, 101)] == [1, 1, 2, 2, 3]
+    assert ModularAddition(100, 7, base=2).dim == 14
+    x = ModularAddition(1000, 97).population(0, np.array([123_045])).x
+    assert x.tolist() == [[1, 2, 3, 0, 4, 5]]
+
+
+def test_addition_and_multiplication_have_the_same_inputs_and_large_numbers_do_not_overflow():
+    ids = np.arange(100)
+    one, two = (kind(2**31, 65_537, base=16).sample(0, ids) for kind in (ModularAddition, ModularMultiplication))
+    assert np.array_equal(one.x, two.x)
+    digits = [[f"{int(d):x}" for d in row] for row in two.x]
+    numbers = [(int("".join(row[:8]), 16), int("".join(row[8:]), 16)) for row in digits]
+    assert two.y.tolist() == [(x * z) % 65_537 for x, z in numbers]
+
+
+@one_output
 def test_metrics_score_arrays_and_tensors_alike(row):
     data = row.task.sample(0, np.arange(50))
     guess = np.linspace(-2, 2, 50, dtype=np.float32)
@@ -210,6 +280,11 @@ def test_the_default_support_is_the_first_coordinates_in_order():
         (lambda: SingleIndex(dim=4, norm=0), "norm=0"),
         (lambda: SingleIndex(dim=4, norm=float("inf")), "norm=inf"),
         (lambda: Hermite(0), "degree=0"),
+        (lambda: InContextRegression(features=0), "features=0"),
+        (lambda: InContextRegression(context=0), "context=0"),
+        (lambda: ModularAddition(0, 7), r"ModularAddition\(max_value=0\)"),
+        (lambda: ModularAddition(10, 1), "modulus=1"),
+        (lambda: ModularMultiplication(10, 7, base=1), r"ModularMultiplication\(base=1\)"),
     ],
 )
 def test_a_task_that_makes_no_sense_is_refused(make, message):

@@ -22,10 +22,14 @@ class Role(StrEnum):
 
 @dataclass(frozen=True)
 class Parameter:
-    """One tensor of a model: its name in the module, Role, layer (0 is next to the input), shape and fan-in."""
+    """One tensor of a model: its name in the module, Role, layer (0 is next to the input), shape and fan-in.
+
+    `flops` is what its uses in one training sample cost; None: it is used once, see `flops_per_sample`.
+    """
 
     name: str
     role: Role
     layer: int
     shape: tuple[int, ...]
     fan_in: int
+    flops: int | None = None

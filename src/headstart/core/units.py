@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import prod
 
 from headstart.core.errors import check_count
 from headstart.core.roles import Parameter
@@ -39,11 +40,13 @@ class Budget:
 
 
 def flops_per_sample(parameters: Sequence[Parameter]) -> int:
-    """Training FLOPs a sample: 2 a weight forward, 4 backward. Vectors (biases, norms) count 2 in all."""
+    """Training FLOPs a sample: 2 a weight forward, 4 backward. Vectors (biases) count 2 in all.
+
+    A parameter that is used several times, or in another way, says itself what it costs.
+    """
     total = 0
     for parameter in parameters:
-        size = 1
-        for n in parameter.shape:
-            size *= n
-        total += 6 * size if len(parameter.shape) > 1 else 2 * size
+        size = prod(parameter.shape)
+        used_once = 6 * size if len(parameter.shape) > 1 else 2 * size
+        total += used_once if parameter.flops is None else parameter.flops
     return total

@@ -87,7 +87,7 @@ class _Feed:
     def __init__(self, run: Run, lowered: Lowered, device: str) -> None:
         self.run, self.lowered, self.course, self.device = run, lowered, lowered.course, device
         self.leg: int | None = None
-        self.block: tuple[Place, int, int] | None = None
+        self.block: tuple[tuple[int, int], int, int] | None = None
         self.x, self.y = torch.empty(0), torch.empty(0)
         self.block_x, self.block_y = torch.empty(0), torch.empty(0)
 
@@ -97,7 +97,7 @@ class _Feed:
         size = self.course.batch
         if size is None:
             return self.x, self.y
-        if self.block is None or self.block[0] != place or not self.block[1] <= step < self.block[2]:
+        if self.block is None or self.block[0] != place.stretch or not self.block[1] <= step < self.block[2]:
             self._draw(place, step)
         assert self.block is not None
         rows = slice((step - self.block[1]) * size, (step - self.block[1] + 1) * size)
@@ -122,7 +122,7 @@ class _Feed:
         else:
             rows = torch.from_numpy(ids - pool.first).to(self.device)
             self.block_x, self.block_y = self.x[rows], self.y[rows]
-        self.block = (place, step, step + num_steps)
+        self.block = (place.stretch, step, step + num_steps)
 
     def _tensors(self, data: Samples) -> tuple[torch.Tensor, torch.Tensor]:
         return torch.from_numpy(data.x).to(self.device), torch.from_numpy(data.y).to(self.device)
@@ -156,10 +156,12 @@ class _Training:
         self.flops = flops_per_sample(lowered.parameters)
         self.roles = {p.name: p.role for p in lowered.parameters}
         self.feed = _Feed(self.run, lowered, device)
+        self.aside = None if lowered.aside is None else _Feed(self.run, lowered.aside, device)
         test = held_out(self.run.task, self.run.seed)
         self.test = tuple(torch.from_numpy(a).to(device) for a in (test.x, test.y))
         self.step, self.samples, self.seconds = 0, 0, 0.0
         self.place = self.course.start(self.run.seed)
+        self.observed: float | None = None
         self.records = _Records()
         self.kept: dict[At, Weights] = {}
 
@@ -171,7 +173,7 @@ class _Training:
         recorded = set(self.run.budget.recorded_steps())
         status = Status.FINISHED
         while True:
-            self.place = self.course.observe(self.place, self.step)
+            self.place = self.course.observe(self.place, self.step, self.observed)
             if self.step in recorded and self.step not in self.records.steps[-1:]:
                 values = self._evaluate()
                 first = {name: curve[0] for name, curve in self.records.values.items()}
@@ -197,15 +199,36 @@ class _Training:
         return Outcome(self.run, self._trace(status), {at: self.kept.get(at) for at in self.job.keep})
 
     def _advance(self) -> None:
-        """One optimizer step on the mean loss of the batch."""
+        """One optimizer step on the mean loss of the batch. A course that adapts observes the batch's metric."""
         x, y = self.feed.batch(self.place, self.step)
+        aside = self._gradients_aside()
         self.optimizer.zero_grad(set_to_none=True)
+        score = 0.0
         for chunk_x, chunk_y in zip(x.split(CHUNK), y.split(CHUNK), strict=True):
-            loss = self.run.loss(self.module(chunk_x), chunk_y).sum() / len(y)
+            prediction = self.module(chunk_x)
+            loss = self.run.loss(prediction, chunk_y).sum() / len(y)
             loss.backward()
+            if self.course.adaptive:
+                scores = self.run.task.metrics[0].score(prediction.detach(), chunk_y)
+                score += scores.double().mean().item() * len(chunk_y)
+        self.observed = score / len(y) if self.course.adaptive else None
+        for weight, gradient in aside:
+            weight.grad = gradient
         self.optimizer.step()
         self.step += 1
-        self.samples += len(y)
+        self.samples += len(y) + self.course.samples_aside
+
+    def _gradients_aside(self) -> list[tuple[torch.nn.Parameter, torch.Tensor]]:
+        """Gradients at the same weights on another batch, for the parameters that learn from it."""
+        if self.course.aside is None or self.aside is None:
+            return []
+        x, y = self.aside.batch(self.course.aside.course.start(self.run.seed), self.step)
+        named = dict(self.module.named_parameters())
+        chosen = [named[name] for name, role in self.roles.items() if role in self.course.aside.roles]
+        if not chosen:
+            return []
+        gradients = torch.autograd.grad(self.run.loss(self.module(x), y).mean(), chosen)
+        return list(zip(chosen, gradients, strict=True))
 
     @torch.no_grad()
     def _evaluate(self) -> dict[str, float]:

@@ -1,7 +1,7 @@
 """A run lowered to what every engine reads: its course, its samples, and a scale and a rate for each parameter."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod
 
 import numpy as np
@@ -31,6 +31,12 @@ class Lowered:
     parameters: tuple[Parameter, ...]
     init_scales: tuple[float, ...]
     rates: tuple[float, ...]
+
+    @property
+    def aside(self) -> "Lowered | None":
+        """The same for the batches of the parameters that learn from others; no method changes these."""
+        aside = self.course.aside
+        return None if aside is None else replace(self, course=aside.course, altering=((),))
 
     def draw(self, leg: int, ids: NDArray[np.int64]) -> Samples:
         """The training samples of a leg with these ids; of a finite pool, all of it."""
@@ -79,11 +85,15 @@ def lower(run: Run) -> Lowered:
 
 
 def samples_processed(run: Run) -> int:
-    """The samples in all gradients of a run that goes to the end of its budget: its compute."""
+    """The samples in all gradients of a run that goes to the end of its budget: its compute.
+
+    Of a plan that adapts, with full batches, an estimate: as if every leg were as long as it may be.
+    """
     course, left, total = run.plan.course(run.batch, run.budget.steps), run.budget.steps, 0
     for leg in course.legs:
         steps = left if leg.steps is None or leg is course.legs[-1] else min(left, leg.steps)
-        total += steps * (course.batch or leg.pool.size or run.task.population_size or 0)
+        each = course.batch or leg.pool.size or run.task.population_size or 0
+        total += steps * (each + course.samples_aside)
         left -= steps
     return total
 

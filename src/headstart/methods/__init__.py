@@ -5,6 +5,7 @@ from headstart.methods.labels import RandomLabels
 from headstart.methods.layer_scale import LayerScale
 from headstart.methods.method import Method
 from headstart.methods.mup import MuP
+from headstart.methods.query_key import QueryKey
 from headstart.methods.sampled_bias import SampledBias
 
-__all__ = ["LayerScale", "Method", "MuP", "RandomLabels", "SampledBias", "Whiten", "ZeroMean"]
+__all__ = ["LayerScale", "Method", "MuP", "QueryKey", "RandomLabels", "SampledBias", "Whiten", "ZeroMean"]

@@ -15,7 +15,10 @@ Weights = dict[str, NDArray[np.float32]]
 
 @runtime_checkable
 class Model(Protocol):
-    """An architecture for inputs of `dim` coordinates and one output. Every parameter has a Role."""
+    """An architecture for inputs of `dim` coordinates. Every parameter has a Role.
+
+    It has one output, or says in an attribute `num_outputs` how many.
+    """
 
     semantics: ClassVar[int]
 
@@ -28,5 +31,6 @@ class Model(Protocol):
         ...
 
     def module(self, dim: int) -> "torch.nn.Module":
-        """A module with these parameters whose call maps float32[n, dim] to float32[n]; its values are not set."""
+        """A module with these parameters whose call maps float32[n, dim] to float32[n], or to
+        float32[n, num_outputs] if that is above 1; its values are not set."""
         ...

@@ -7,7 +7,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headstart.core.errors import HeadstartError
-from headstart.core.streams import Stream, integers, permute
+from headstart.core.roles import Role
+from headstart.core.streams import Stream, integers, permute, words
 from headstart.core.units import Batch, FullBatch
 
 # Step numbers key the order stream when drawing with replacement; permutations take ids from here on.
@@ -25,19 +26,36 @@ class Pool:
 
 @dataclass(frozen=True)
 class Leg:
-    """A stretch of training on one pool, `steps` long; None goes on to the end of the run."""
+    """A stretch of training on one pool, `steps` long; None goes on to the end of the run.
+
+    With a `target`, the leg also ends after the first epoch in which the mean training metric reached it. With
+    `favoured` ids, each example comes from the first `favoured` ids of the pool with this `probability`, drawn with
+    replacement, and else from the others.
+    """
 
     pool: Pool
     steps: int | None = None
     replacement: bool = True
+    target: float | None = None
+    favoured: int | None = None
+    probability: float = 1.0
 
 
 class Place(NamedTuple):
-    """Where a run stands on its course: all the state a plan has, and part of every checkpoint."""
+    """Where a run stands on its course: all the state a plan has, and part of every checkpoint.
+
+    `total` is the sum of the metrics observed so far in the present epoch of a leg that has a target.
+    """
 
     seed: int
     leg: int
     began: int
+    total: float = 0.0
+
+    @property
+    def stretch(self) -> tuple[int, int]:
+        """What the ids of a step depend on beside the seed: (leg, first step of the leg)."""
+        return self.leg, self.began
 
 
 @dataclass(frozen=True)
@@ -45,28 +63,58 @@ class Course:
     """A plan resolved for a batch and a number of steps. `batch` is None for full batches.
 
     Call `observe` before every step and use the Place it returns; `ids` is pure, so any step can be asked again.
+
+    The metric a course observes before step t is the task's leading metric on the batch that step t - 1 trained on, at
+    the weights before that step: what its forward pass says. A leg with a target compares the mean over an epoch,
+    ceil(size / batch) steps, at the end of each of its epochs. Without a metric such a leg ends by its steps alone.
+    Some parameters may take their gradients from other batches, those of the course `aside`.
     """
 
     legs: tuple[Leg, ...]
     batch: int | None
+    aside: "Aside | None" = None
+
+    @property
+    def samples_aside(self) -> int:
+        """The samples that a step takes beside its batch, for the parameters that learn from others."""
+        return 0 if self.aside is None else self.aside.course.batch or 0
 
     def start(self, seed: int) -> Place:
         """The place before step 0."""
         return Place(seed, 0, 0)
 
+    @property
+    def adaptive(self) -> bool:
+        """Whether metrics decide how long a leg is, so that two members may be on different legs at one step."""
+        return any(leg.target is not None for leg in self.legs)
+
     def observe(self, place: Place, step: int, metric: float | None = None) -> Place:
-        """The place for `step`: a leg whose steps are over gives way to the next. `metric` is for plans that adapt."""
+        """The place for `step`: a leg that is over gives way to the next. `metric` is of the step before."""
         leg = self.legs[place.leg]
-        if leg.steps is not None and step - place.began >= leg.steps and place.leg + 1 < len(self.legs):
+        if place.leg + 1 == len(self.legs):
+            return place
+        done, total = step - place.began, place.total
+        if leg.target is not None:
+            total += metric or 0.0
+            if done % self._epoch(leg) == 0:
+                # A target that is a mean of exact counts must not be missed by the rounding of its sum.
+                if done and total >= leg.target * self._epoch(leg) * (1 - 1e-9):
+                    return Place(place.seed, place.leg + 1, step)
+                total = 0.0
+        if leg.steps is not None and done >= leg.steps:
             return Place(place.seed, place.leg + 1, step)
-        return place
+        return place._replace(total=total)
+
+    def _epoch(self, leg: Leg) -> int:
+        """The steps of one epoch over the leg's pool."""
+        return 1 if self.batch is None or leg.pool.size is None else -(-leg.pool.size // self.batch)
 
     def pool(self, place: Place) -> Pool:
         """The pool that steps at this place draw from."""
         return self.legs[place.leg].pool
 
     def steps_left(self, place: Place, step: int) -> int | None:
-        """How many steps from `step` on stay on this leg; None if it has no end."""
+        """How many steps from `step` on stay on this leg at most; None if it has no end."""
         leg = self.legs[place.leg]
         return None if leg.steps is None or place.leg + 1 == len(self.legs) else place.began + leg.steps - step
 
@@ -76,6 +124,8 @@ class Course:
         leg = self.legs[place.leg]
         first, size = leg.pool.first, leg.pool.size
         positions = np.arange((step - place.began) * self.batch, (step - place.began + num_steps) * self.batch)
+        if leg.favoured is not None:
+            return first + self._mixed(leg, leg.favoured, place.seed, step, positions)
         if size is None:
             return first + positions
         if leg.replacement:
@@ -87,6 +137,29 @@ class Course:
             key = _FIRST_PERMUTATION_ID + (place.leg << 40) + epoch
             ids[epochs == epoch] = permute(place.seed, Stream.ORDER, key, positions[epochs == epoch] % size, size)
         return first + ids
+
+    def _mixed(self, leg: Leg, favoured: int, seed: int, step: int, positions: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Each example from the favoured ids with the leg's probability, else from the others, relative to the pool."""
+        assert self.batch is not None
+        num_steps = len(positions) // self.batch
+        drawn = words(seed, Stream.ORDER, np.arange(step, step + num_steps), 3 * self.batch).astype(np.uint64)
+        # The first third is what a pool of the favoured ids alone would draw, so that probability 1 is that pool.
+        pick, coin, other = (drawn[:, i * self.batch : (i + 1) * self.batch].ravel() for i in range(3))
+        inside = ((pick * np.uint64(favoured)) >> np.uint64(32)).astype(np.int64)
+        if leg.pool.size is None:  # every position owns a fresh id, so that nothing needs to be counted
+            outside = favoured + positions
+        else:
+            rest = np.uint64(leg.pool.size - favoured)
+            outside = favoured + ((other * rest) >> np.uint64(32)).astype(np.int64)
+        return np.where(coin.astype(np.float64) + 0.5 < leg.probability * 2.0**32, inside, outside)
+
+
+@dataclass(frozen=True)
+class Aside:
+    """A course of one leg, from whose batches the parameters with these roles take their gradients."""
+
+    roles: tuple[Role, ...]
+    course: Course
 
 
 @runtime_checkable

@@ -1,7 +1,7 @@
 """Members that go in lockstep: one stack of weights, from where they stand to the end of their budget."""
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from headstart.core.metric import Metric
 from headstart.engines.engine import Interrupted, Watch
 from headstart.engines.ensemble import updates
-from headstart.engines.ensemble.feed import Feed
+from headstart.engines.ensemble.feed import Feed, Pair
 from headstart.engines.ensemble.member import Member, value_names
 from headstart.engines.ensemble.network import Stack, network
 from headstart.engines.lower import has_diverged
@@ -43,7 +43,10 @@ class Cohort:
         self.checkpoint_seconds = checkpoint_seconds * max(1.0, len(members) / _FILES_AT_A_TIME)
         first = members[0]
         self.run, self.course = first.run, first.lowered.course
-        self.step, self.place, self.samples = first.step, first.place, list(first.samples)
+        self.step, self.samples = first.step, list(first.samples)
+        # One place for all, or, where metrics decide, one each.
+        self.places = [member.place for member in members] if self.course.adaptive else [first.place]
+        self.observed: Sequence[float | None] = [None] * len(self.places)
         self.taken = self.samples[-1] if self.samples else 0
         self.network = network(self.run, device)
         self.names, self.recorded = value_names(self.run), self.run.budget.recorded_steps()
@@ -65,7 +68,10 @@ class Cohort:
         saved = time.monotonic()
         keep_steps = {at.step for m in self.members for at in m.job.keep if isinstance(at, Step)}
         while True:
-            self.place = self.course.observe(self.place, self.step)
+            self.places = [
+                self.course.observe(place, self.step, metric)
+                for place, metric in zip(self.places, self.observed, strict=True)
+            ]
             if len(self.samples) < len(self.recorded) and self.step == self.recorded[len(self.samples)]:
                 living = self._record()
                 if not living:
@@ -89,18 +95,33 @@ class Cohort:
 
     @torch.no_grad()
     def _advance(self) -> None:
-        """One optimizer step of every member on the mean loss of its batch."""
-        size = self.feed.size(self.place)
+        """One optimizer step of every member on the mean loss of its batch; what its course observes."""
+        size = self.feed.size(self.places)
+        gradients, score = self._gradients(self.feed.batch(self.places, self.step), size)
+        if self.course.adaptive:
+            self.observed = (score / size).tolist()
+        if self.aside is not None and self.course.aside is not None:
+            batch = self.aside.batch([self.course.aside.course.start(0)], self.step)
+            others, _ = self._gradients(batch, self.course.samples_aside)
+            learn_aside = [p.name for p in self.members[0].lowered.parameters if p.role in self.course.aside.roles]
+            gradients = gradients | {name: others[name] for name in learn_aside}
+        self.step += 1
+        self.taken += size + self.course.samples_aside
+        self.update(self.weights, gradients, self.step)
+
+    def _gradients(self, batch: Iterable[Pair], size: int) -> tuple[Stack, torch.Tensor]:
+        """Gradients of the mean loss over `size` samples, and the sums of the leading metric if the course adapts."""
         count = torch.tensor(float(size), device=self.device)
         total: Stack | None = None
-        for x, y in self.feed.batch(self.place, self.step):
-            part = self.network.gradients(self.weights, x, y, count)
+        score = torch.zeros(len(self.rows), dtype=torch.float64, device=self.device)
+        for x, y in batch:
+            part, prediction = self.network.gradients(self.weights, x, y, count)
+            if self.course.adaptive:
+                score += self._score(0, prediction, y)
             # Not in place: the gradients of two parameters may be one tensor.
             total = {name: total[name] + gradient for name, gradient in part.items()} if total else part
         assert total is not None
-        self.step += 1
-        self.taken += size
-        self.update(self.weights, total, self.step)
+        return total, score
 
     def _record(self) -> list[Member]:
         """Record every living member, and return them; one that has diverged keeps what it had."""
@@ -126,7 +147,7 @@ class Cohort:
     def _evaluate(self) -> NDArray[np.float64]:
         """Records of all rows, float64[members, names]: test set, next batch, norms."""
         columns: list[torch.Tensor] = []
-        for parts in (self.feed.parts(self.feed.test), self.feed.batch(self.place, self.step)):
+        for parts in (self.feed.parts(self.feed.test), self.feed.batch(self.places, self.step)):
             sums: list[torch.Tensor] = []
             num = 0
             for x, y in parts:
@@ -143,12 +164,15 @@ class Cohort:
 
     def _scores(self, prediction: torch.Tensor, y: torch.Tensor) -> list[torch.Tensor]:
         """Sums over samples of every metric and of the loss, float64[members] each. Both take samples in any number."""
-        sums = []
-        for number in range(len(self.run.task.metrics)):
-            sums.append(prediction.new_empty(len(prediction), dtype=torch.float64))
-            for rows, metrics in self.metrics:
-                sums[-1][rows] = _sums(metrics[number].score, prediction[rows], y[rows])
+        sums = [self._score(number, prediction, y) for number in range(len(self.run.task.metrics))]
         return [*sums, _sums(self.run.loss, prediction, y)]
+
+    def _score(self, number: int, prediction: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        """Sums over samples of one metric, float64[members]; members may have tasks that score differently."""
+        sums = prediction.new_empty(len(prediction), dtype=torch.float64)
+        for rows, metrics in self.metrics:
+            sums[rows] = _sums(metrics[number].score, prediction[rows], y[rows])
+        return sums
 
     def _keep(self, values: NDArray[np.float64] | None) -> None:
         """Copy the weights of every living member at each moment asked for that is now."""
@@ -164,6 +188,9 @@ class Cohort:
         if len(living) > _LIVING * len(self.rows):
             return
         index = torch.tensor([i for i, member in enumerate(self.rows) if not member.diverged], device=self.device)
+        if self.course.adaptive:
+            self.places = [self.places[i] for i in index.tolist()]
+            self.observed = [self.observed[i] for i in index.tolist()]
         self.rows = living
         self.weights, *moments = (
             {name: tensor.index_select(0, index) for name, tensor in stack.items()}
@@ -175,7 +202,10 @@ class Cohort:
         """The update and the data of all rows, and which metrics score which."""
         runs = [member.run for member in self.rows]
         self.update = updates.build(runs, [member.lowered for member in self.rows], self.weights, moments)
-        self.feed = Feed(runs, self.course, self.device, self.limits.rows, self.limits.block_bytes)
+        lowered = [member.lowered for member in self.rows]
+        self.feed = Feed(lowered, self.device, self.limits.rows, self.limits.block_bytes)
+        aside = [each.aside for each in lowered if each.aside is not None]
+        self.aside = Feed(aside, self.device, self.limits.rows, self.limits.block_bytes) if aside else None
         by_task: dict[Task, list[int]] = {}
         for row, run in enumerate(runs):
             by_task.setdefault(run.task, []).append(row)
@@ -193,7 +223,12 @@ class Cohort:
         """Put into the member what the cohort knows of it, but for its weights."""
         if not member.diverged:
             member.samples = list(self.samples)
-        member.step, member.place = self.step, self.place
+        member.step = self.step
+        if not self.course.adaptive:
+            member.place = self.places[0]
+        else:
+            its = [place for place, row in zip(self.places, self.rows, strict=True) if row is member]
+            member.place = its[0] if its else member.place
         member.values = self.curves[: len(member.samples), self.column[member.index]]
 
     def _save(self) -> None:

@@ -7,7 +7,7 @@ from math import prod
 
 import torch
 
-from headstart.core.units import flops_per_sample
+from headstart.core.units import FullBatch, flops_per_sample
 from headstart.engines.engine import Job, Outcome, Watch
 from headstart.engines.ensemble.cohort import Cohort, Limits
 from headstart.engines.ensemble.member import Member
@@ -18,7 +18,7 @@ from headstart.optimizers import SGD, AdamW
 from headstart.run import Run
 
 # What the backward passes of a stack hold at once should stay in a core's cache.
-_CACHE_BYTES = 4 * 2**20
+_CACHE_BYTES = 32 * 2**20
 # Fresh samples are drawn ahead for as many steps as fit.
 _BLOCK_BYTES = 64 * 2**20
 # A member's pass over a large batch is split, so that members and samples share the cache; a pass of a model too
@@ -46,6 +46,8 @@ class Ensemble:
             return f"it trains on cpu and cuda, not {device}"
         if type(run.optimizer) not in (SGD, AdamW):
             return f"it lacks the stacked update of {type(run.optimizer).__name__}"
+        if lower(run).course.adaptive and isinstance(run.batch, FullBatch):
+            return "it stacks full batches of one size, and members of a plan that adapts differ in theirs"
         try:
             hash((run.model, run.task, run.loss))
         except TypeError as error:

@@ -5,9 +5,8 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 import torch
 
-from headstart.engines.lower import lower
-from headstart.plans import Course, Place, Pool
-from headstart.run import Run
+from headstart.engines.lower import Lowered
+from headstart.plans import Place
 from headstart.tasks import Samples, held_out
 
 Pair = tuple[torch.Tensor, torch.Tensor]
@@ -21,44 +20,51 @@ class Feed:
     Samples are held once for each source, a (task, seed, methods that change samples); `of` is the source of each
     member. Fresh samples are drawn a block of steps at a time, of at most `block_bytes` if a step is smaller, into
     buffers that are used again.
+
+    Batches are asked for with the places of the members: one place for all, or, where the course adapts, one each; then
+    every member is a source of its own, and the pools of all legs are held, one after another.
     """
 
-    def __init__(self, runs: Sequence[Run], course: Course, device: str, rows: int, block_bytes: float) -> None:
-        self.course, self.device, self.rows, self.last = course, device, rows, runs[0].budget.steps
+    def __init__(self, lowered: Sequence[Lowered], device: str, rows: int, block_bytes: float) -> None:
+        self.course = course = lowered[0].course
+        self.device, self.rows, self.last = device, rows, lowered[0].run.budget.steps
         self.block_bytes = block_bytes
-        lowered = [lower(run) for run in runs]
-        keys = [(run.task, run.seed, its.altering) for run, its in zip(runs, lowered, strict=True)]
+        keys = [
+            (its.run.task, its.run.seed, its.altering, member if course.adaptive else 0)
+            for member, its in enumerate(lowered)
+        ]
         sources = dict(zip(keys, lowered, strict=True))
         number = {source: i for i, source in enumerate(sources)}
         self.sources = list(sources.values())
-        self.shared = len(sources) < len(runs)
+        self.shared = len(sources) < len(lowered)
         self.of = torch.tensor([number[key] for key in keys], device=device)
         self.test = self._stack(held_out(source.run.task, source.run.seed) for source in self.sources)
-        self.leg: int | None = None
+        self.legs: list[int] = []
         self.held: Pair = self.test
-        self.block: tuple[Place, int, int] | None = None
+        self.block: tuple[list[tuple[int, int]], int, int] | None = None
         self.buffers: Pair | None = None
         self.fresh: Pair = self.test
-        self.picked = torch.empty(0, dtype=torch.int64)
+        self.picked, self.num_drawn = torch.empty(0, dtype=torch.int64), 0
 
-    def size(self, place: Place) -> int:
-        """The number of samples in the batch of each step at this place."""
+    def size(self, places: Sequence[Place]) -> int:
+        """The number of samples in the batch of each step at these places."""
         if self.course.batch is not None:
             return self.course.batch
-        self._hold(place.leg)
+        self._hold(places)
         return self.held[1].shape[1]
 
-    def batch(self, place: Place, step: int) -> Iterator[Pair]:
+    def batch(self, places: Sequence[Place], step: int) -> Iterator[Pair]:
         """Inputs and targets of the batch at `step`, [members, n, ...], in parts of at most `rows` samples."""
-        self._hold(place.leg)
+        self._hold(places)
         if self.course.batch is None:
             yield from self.parts(self.held)
             return
-        if self.block is None or self.block[0] != place or not self.block[1] <= step < self.block[2]:
-            self._draw(place, step)
-        assert self.block is not None
+        stretches = [place.stretch for place in places]
+        if self.block is None or self.block[0] != stretches or not self.block[1] <= step < self.block[2]:
+            self._draw(places, step)
+            self.block = (stretches, step, step + self.num_drawn)
         offset = step - self.block[1]
-        if self.course.pool(place).size is None:
+        if self.course.pool(places[0]).size is None:
             yield from self.parts((self.fresh[0][offset], self.fresh[1][offset]))
             return
         for picked in torch.split(self.picked[offset], self._part(self.course.batch), dim=1):
@@ -77,39 +83,49 @@ class Feed:
         """The length of the parts of `num` samples: as equal as can be, since every length is traced once."""
         return -(-num // -(-num // self.rows))
 
-    def _hold(self, leg: int) -> None:
+    def _hold(self, places: Sequence[Place]) -> None:
         """Make the samples of a leg's finite pool, or of the exact population if every step takes all of it."""
-        if leg == self.leg:
+        legs = list(range(len(self.course.legs))) if self.course.adaptive else [places[0].leg]
+        if legs == self.legs:
             return
-        self.leg, self.block = leg, None
+        self.legs, self.block = legs, None
         self.held = self.test  # let go of the last pool before the next one is made
-        if self.course.legs[leg].pool.size is not None:
-            self.held = self._stack(source.pool(leg) for source in self.sources)
+        if self.course.legs[legs[0]].pool.size is not None:
+            self.held = self._stack(_joined([source.pool(leg) for leg in legs]) for source in self.sources)
         elif self.course.batch is None:
             self.held = self._stack(source.run.task.population(source.run.seed) for source in self.sources)
 
-    def _draw(self, place: Place, step: int) -> None:
-        """The next block of steps of every source; it ends with the leg, or with the batch after the last step."""
-        size, pool = self.course.batch, self.course.pool(place)
+    def _draw(self, places: Sequence[Place], step: int) -> None:
+        """The next block of steps of every source; it ends with a leg, or with the batch after the last step."""
+        size = self.course.batch
         assert size is not None
-        left = self.course.steps_left(place, step)
-        num = min(self._block_steps(size, pool), self.last + 1 - step, *([] if left is None else [left]))
-        places = [place._replace(seed=source.run.seed) for source in self.sources]
-        if pool.size is None:
+        left = [steps for place in places if (steps := self.course.steps_left(place, step)) is not None]
+        finite = self.course.pool(places[0]).size is not None
+        num = self.num_drawn = min(self._block_steps(size, finite), self.last + 1 - step, *left)
+        each = places if self.course.adaptive else list(places) * len(self.sources)
+        places = [place._replace(seed=source.run.seed) for place, source in zip(each, self.sources, strict=True)]
+        if not finite:
             for number, (source, its) in enumerate(zip(self.sources, places, strict=True)):
-                self._write(number, num, source.draw(place.leg, self.course.ids(its, step, num)))
+                self._write(number, num, source.draw(its.leg, self.course.ids(its, step, num)))
             assert self.buffers is not None
             self.fresh = self.buffers[0][:num].to(self.device), self.buffers[1][:num].to(self.device)
         else:
             ids = np.stack([self.course.ids(its, step, num).reshape(num, size) for its in places], axis=1)
-            picked = torch.from_numpy(ids - pool.first).to(self.device)
-            picked += pool.size * torch.arange(len(places), device=self.device)[:, None]
+            picked = torch.from_numpy(ids).to(self.device)
+            rows = self.held[1].shape[1]
+            picked += torch.tensor([number * rows + self._row_of_id_0(its.leg) for number, its in enumerate(places)])[
+                :, None
+            ]
             self.picked = picked[:, self.of]
-        self.block = (place, step, step + num)
 
-    def _block_steps(self, size: int, pool: Pool) -> int:
+    def _row_of_id_0(self, leg: int) -> int:
+        """Where the sample with id 0 of a leg's finite pool would lie among the held rows of its source."""
+        before = sum(self.course.legs[other].pool.size or 0 for other in self.legs if other < leg)
+        return before - self.course.legs[leg].pool.first
+
+    def _block_steps(self, size: int, finite: bool) -> int:
         x, y = self.test
-        row = 8 if pool.size is not None else (x[0, 0].nbytes + y[0, 0].nbytes)
+        row = 8 if finite else x[0, 0].nbytes + y[0, 0].nbytes
         return int(min(BLOCK, max(1, self.block_bytes // (len(self.sources) * size * row))))
 
     def _write(self, source: int, num: int, data: Samples) -> None:
@@ -134,3 +150,10 @@ class Feed:
     def _empty(self, like: torch.Tensor, num: int) -> torch.Tensor:
         """Room for `num` tensors of every source shaped as those in `like`: [num, sources, ...], not on the device."""
         return torch.empty(num, len(self.sources), *like.shape[1:], dtype=like.dtype)
+
+
+def _joined(pools: Sequence[Samples]) -> Samples:
+    """Pools one after another."""
+    if len(pools) == 1:
+        return pools[0]
+    return Samples(np.concatenate([pool.x for pool in pools]), np.concatenate([pool.y for pool in pools]))

@@ -61,7 +61,7 @@ class Member:
     @property
     def cohort(self) -> tuple[Any, ...]:
         """Members that may go in lockstep have this in common."""
-        return self.step, self.place, len(self.samples)
+        return self.step, None if self.lowered.course.adaptive else self.place, len(self.samples)
 
     def current_weights(self) -> Weights:
         """The weights it joins with."""

@@ -31,11 +31,12 @@ class Network:
             return functional_call(module, weights, (x,))
 
         def mean_loss(weights: Stack, x: torch.Tensor, y: torch.Tensor, count: torch.Tensor) -> Any:
-            return loss(predict(weights, x), y).sum() / count
+            prediction = predict(weights, x)
+            return loss(prediction, y).sum() / count, prediction
 
         self._functions: dict[str, Callable[..., Any]] = {
             "predict": vmap(predict),
-            "gradients": vmap(grad(mean_loss), in_dims=(0, 0, 0, None)),
+            "gradients": vmap(grad(mean_loss, has_aux=True), in_dims=(0, 0, 0, None)),
         }
         self._traced: dict[tuple[Any, ...], Callable[..., Any]] = {}
 
@@ -44,9 +45,11 @@ class Network:
         predictions: torch.Tensor = self._call("predict", weights, x)
         return predictions
 
-    def gradients(self, weights: Stack, x: torch.Tensor, y: torch.Tensor, count: torch.Tensor) -> Stack:
-        """Gradients of each member's summed loss over its samples, divided by `count`."""
-        gradients: Stack = self._call("gradients", weights, x, y, count)
+    def gradients(
+        self, weights: Stack, x: torch.Tensor, y: torch.Tensor, count: torch.Tensor
+    ) -> tuple[Stack, torch.Tensor]:
+        """Gradients of each member's summed loss over its samples, divided by `count`, and the predictions."""
+        gradients: tuple[Stack, torch.Tensor] = self._call("gradients", weights, x, y, count)
         return gradients
 
     def _call(self, name: str, weights: Stack, *tensors: torch.Tensor) -> Any:

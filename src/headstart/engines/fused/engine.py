@@ -62,7 +62,11 @@ class Fused:
             return f"its kernels lack the loss {run.loss.name}"
         if type(run.optimizer) not in (SGD, AdamW):
             return f"its kernels lack the optimizer {type(run.optimizer).__name__}"
-        exact = any(is_population(run, leg.pool.size) for leg in lower(run).course.legs)
+        legs = lower(run).course.legs
+        special = any(leg.target is not None or leg.favoured is not None for leg in legs)
+        if special or lower(run).course.aside is not None:
+            return f"its kernels lack the batches of {type(run.plan).__name__}"
+        exact = any(is_population(run, leg.pool.size) for leg in legs)
         if exact and not uses_tables(run):
             return "it splits the exact population for two-layer networks only"
         return None

@@ -1,0 +1,125 @@
+"""The forward pass of a Transformer, written so that many members can be stacked at little cost.
+
+Linear maps act on all tokens of all samples as one matrix [n * T, features]: stacked with torch.func they are then
+batched products with one weight a member, never a weight a sample.
+"""
+
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from headstart.core.roles import Role
+from headstart.models.mlp import Activation
+
+if TYPE_CHECKING:
+    from headstart.models.transformer import Transformer
+
+ACTIVATIONS: dict[Activation, Any] = {
+    Activation.RELU: torch.relu,
+    Activation.GELU: torch.nn.functional.gelu,
+    Activation.SIGMOID: torch.sigmoid,
+    Activation.QUADRATIC: torch.square,
+}
+_EPS = 1e-6
+
+
+class _Linear(torch.nn.Module):
+    """x W^T + b on matrices. Parameters are made without values, so that no generator is touched."""
+
+    def __init__(self, shape: tuple[int, int], bias: bool) -> None:
+        super().__init__()
+        self.weight = torch.nn.Parameter(torch.empty(shape))
+        self.bias = torch.nn.Parameter(torch.empty(shape[0])) if bias else None
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        product = x @ self.weight.T
+        return product if self.bias is None else product + self.bias
+
+
+class _Norm(torch.nn.Module):
+    """RMSNorm: x / sqrt(mean(x^2) + eps) * scale over the last axis."""
+
+    def __init__(self, size: int) -> None:
+        super().__init__()
+        self.scale = torch.nn.Parameter(torch.empty(size))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x * torch.rsqrt(x.square().mean(dim=-1, keepdim=True) + _EPS) * self.scale
+
+
+class _Table(torch.nn.Module):
+    def __init__(self, shape: tuple[int, ...]) -> None:
+        super().__init__()
+        self.weight = torch.nn.Parameter(torch.empty(shape))
+
+
+class _Block(torch.nn.Module):
+    def __init__(self, model: "Transformer", shapes: dict[str, tuple[int, int]]) -> None:
+        super().__init__()
+        self.model = model
+        self.attention_norm = _Norm(model.width) if model.pre_norm else None
+        self.query, self.key, self.value = (_Linear(shapes[n], model.bias) for n in ("query", "key", "value"))
+        self.query_norm = _Norm(model.width // model.heads) if model.qk_norm else None
+        self.key_norm = _Norm(model.width // model.heads) if model.qk_norm else None
+        self.projection = _Linear(shapes["projection"], model.bias)
+        self.mlp_norm = _Norm(model.width) if model.pre_norm else None
+        self.up, self.down = _Linear(shapes["up"], model.bias), _Linear(shapes["down"], model.bias)
+
+    def forward(self, h: torch.Tensor, length: int, last: bool) -> torch.Tensor:
+        """[n * T, width] to the same, or, with `last`, to the last token of each sample, [n, width]."""
+        x = h if self.attention_norm is None else self.attention_norm(h)
+        attended = self._attention(x, length, last)
+        if last:
+            h = h.reshape(-1, length, h.shape[-1])[:, -1]
+        h = h + self.projection(attended)
+        x = h if self.mlp_norm is None else self.mlp_norm(h)
+        return h + self.down(ACTIVATIONS[self.model.activation](self.up(x)))
+
+    def _attention(self, x: torch.Tensor, length: int, last: bool) -> torch.Tensor:
+        model, width = self.model, x.shape[-1]
+        size = width // model.heads
+
+        def heads(tokens: torch.Tensor) -> torch.Tensor:
+            return tokens.reshape(-1, length, model.heads, size).transpose(1, 2)
+
+        q, k, v = (heads(linear(x)) for linear in (self.query, self.key, self.value))
+        if last:  # no other token is read, so no other needs to attend
+            q = q[:, :, -1:]
+        if self.query_norm is not None and self.key_norm is not None:
+            q, k = self.query_norm(q), self.key_norm(k)
+        logits = (q * size**-0.5) @ k.transpose(2, 3)
+        if model.causal and not last:
+            later = torch.ones(length, length, dtype=torch.bool, device=x.device).triu(1)
+            logits = logits.masked_fill(later, -torch.inf)
+        return (torch.softmax(logits, dim=-1) @ v).transpose(1, 2).reshape(-1, width)
+
+
+class Network(torch.nn.Module):
+    """The module of a Transformer for inputs of `dim` coordinates; its values are not set."""
+
+    def __init__(self, model: "Transformer", dim: int) -> None:
+        super().__init__()
+        vectors = (Role.BIAS, Role.NORM)
+        shapes: dict[str, Any] = {p.name: p.shape for p in model.parameters(dim) if p.role not in vectors}
+        self.model, self.length = model, model.tokens.length(dim)
+        self.embedding, self.position = _Table(shapes["embedding.weight"]), _Table(shapes["position.weight"])
+        inner = {name.split(".")[2]: shape for name, shape in shapes.items() if name.startswith("blocks.0.")}
+        self.blocks = torch.nn.ModuleList(_Block(model, inner) for _ in range(model.depth))
+        self.norm = _Norm(model.width) if model.pre_norm else None
+        self.readout = _Linear(shapes["readout.weight"], model.bias)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """float32[n, dim] to predictions."""
+        tokens = self.model.tokens.features(x) @ self.embedding.weight.T
+        h = (tokens.reshape(-1, self.length, self.model.width) + self.position.weight).reshape(-1, self.model.width)
+        reads_last = self.model.readout == "last"
+        for number, block in enumerate(self.blocks, start=1):
+            h = block(h, self.length, reads_last and number == len(self.blocks))
+        if not reads_last:
+            if self.norm is not None:
+                h = self.norm(h)
+            h = h.reshape(-1, self.length, self.model.width).mean(dim=1)
+        elif self.norm is not None:
+            h = self.norm(h)
+        out = self.readout(h)
+        return out.squeeze(-1) if self.model.num_outputs == 1 else out

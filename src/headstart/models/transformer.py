@@ -1,0 +1,147 @@
+"""Transformers: encoders and decoders whose query, key, value and output weights are separate parameters."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+
+from headstart.core.errors import HeadstartError, check_count
+from headstart.core.roles import Parameter, Role
+from headstart.core.streams import Stream, normals, uniforms
+from headstart.models.mlp import Activation
+from headstart.models.model import Weights
+from headstart.models.tokens import Signs, Tokens
+
+if TYPE_CHECKING:
+    import torch
+
+
+class Readout(StrEnum):
+    """mean: of the last layer's tokens. last: its last token, as a decoder is read."""
+
+    MEAN = "mean"
+    LAST = "last"
+
+
+@dataclass(frozen=True)
+class Transformer:
+    """`depth` residual layers of attention and MLP on learned embeddings and positions, then a linear readout.
+
+        h <- h + W_o concat_heads softmax(q k^T / sqrt(d_head)) v,    h <- h + W_2 s(W_1 h)
+
+    with q, k, v = W_q h, W_k h, W_v h and d_head = width / heads. There is no layer normalisation unless `pre_norm`
+    puts an RMSNorm before every attention, MLP and the readout; `qk_norm` puts one with a learnable scale on q and k.
+    `causal` masks later tokens (a decoder). `mlp_width` defaults to 4 x width. Linear weights and biases are drawn as
+    PyTorch does, U(+-1/sqrt(fan_in)); embeddings of symbols and positions too, N(0, 1); norms begin at 1.
+    Reference: Less Data, Faster Training, Appendix B.1, which states neither normalisation, positions nor readout.
+    """
+
+    width: int = 64
+    depth: int = 2
+    heads: int = 4
+    tokens: Tokens = Signs()
+    causal: bool = False
+    readout: Readout = Readout.MEAN
+    num_outputs: int = 1
+    mlp_width: int | None = None
+    activation: Activation = Activation.RELU
+    bias: bool = True
+    pre_norm: bool = False
+    qk_norm: bool = False
+
+    semantics: ClassVar[int] = 1
+
+    def __post_init__(self) -> None:
+        for name in ("width", "depth", "heads", "num_outputs"):
+            check_count("Transformer", name, getattr(self, name))
+        if self.mlp_width is not None:
+            check_count("Transformer", "mlp_width", self.mlp_width)
+        if self.width % self.heads:
+            raise HeadstartError(f"Transformer(width={self.width}, heads={self.heads}): heads must divide the width")
+        for name, kind in (("activation", Activation), ("readout", Readout)):
+            value = getattr(self, name)
+            if value not in list(kind):
+                raise HeadstartError(f"Transformer({name}={value!r}): choose one of {', '.join(kind)}")
+            object.__setattr__(self, name, kind(value))
+        if isinstance(self.tokens, type) or not hasattr(self.tokens, "num_features"):
+            raise HeadstartError(f"Transformer(tokens={self.tokens!r}): give Signs(), Symbols(...) or Vectors(...)")
+
+    def parameters(self, dim: int) -> tuple[Parameter, ...]:
+        """Weights [fan_out, fan_in]; the embedding is a weight on one-hot symbols or coordinates, positions [T, width].
+
+        FLOPs count every use: a weight is applied to all T tokens, and the products q k^T and softmax v, 6 T^2 width
+        each, are counted with the query and the value weights.
+        """
+        tokens, mlp = self.tokens.length(dim), self.mlp_width or 4 * self.width
+        out: list[Parameter] = []
+
+        def linear(name: str, role: Role, layer: int, fan_out: int, fan_in: int, uses: int, products: int = 0) -> None:
+            flops = 6 * uses * fan_out * fan_in + products
+            out.append(Parameter(f"{name}.weight", role, layer, (fan_out, fan_in), fan_in, flops))
+            if self.bias:
+                out.append(Parameter(f"{name}.bias", Role.BIAS, layer, (fan_out,), fan_in, 2 * uses * fan_out))
+
+        def norm(name: str, layer: int, size: int) -> None:
+            # Square, mean, product and scale, and twice as much backward.
+            out.append(Parameter(f"{name}.scale", Role.NORM, layer, (size,), 1, 12 * tokens * self.width))
+
+        symbols = self.tokens.num_features
+        products = 6 * tokens * tokens * self.width
+        looked_up = 2 * tokens * self.width
+        embedding = looked_up if self.tokens.discrete else 6 * tokens * self.width * symbols
+        out.append(Parameter("embedding.weight", Role.EMBEDDING, 0, (self.width, symbols), symbols, embedding))
+        out.append(Parameter("position.weight", Role.POSITION, 0, (tokens, self.width), 1, looked_up))
+        for i in range(self.depth):
+            block, layer = f"blocks.{i}", i + 1
+            if self.pre_norm:
+                norm(f"{block}.attention_norm", layer, self.width)
+            linear(f"{block}.query", Role.QUERY, layer, self.width, self.width, tokens, products)
+            linear(f"{block}.key", Role.KEY, layer, self.width, self.width, tokens)
+            linear(f"{block}.value", Role.VALUE, layer, self.width, self.width, tokens, products)
+            if self.qk_norm:
+                norm(f"{block}.query_norm", layer, self.width // self.heads)
+                norm(f"{block}.key_norm", layer, self.width // self.heads)
+            linear(f"{block}.projection", Role.PROJECTION, layer, self.width, self.width, tokens)
+            if self.pre_norm:
+                norm(f"{block}.mlp_norm", layer, self.width)
+            linear(f"{block}.up", Role.HIDDEN, layer, mlp, self.width, tokens)
+            linear(f"{block}.down", Role.HIDDEN, layer, self.width, mlp, tokens)
+        if self.pre_norm:
+            norm("norm", self.depth + 1, self.width)
+        linear("readout", Role.READOUT, self.depth + 1, self.num_outputs, self.width, 1)
+        return tuple(out)
+
+    def initial_weights(self, dim: int, seed: int) -> Weights:
+        """Each parameter is drawn from an id of the init stream of its own, that does not depend on the options."""
+        return {p.name: self._draw(p, seed) for p in self.parameters(dim)}
+
+    def _draw(self, parameter: Parameter, seed: int) -> Any:
+        size = int(np.prod(parameter.shape))
+        if parameter.role is Role.NORM:
+            return np.ones(parameter.shape, dtype=np.float32)
+        id = _ids(self.depth)[parameter.name]
+        normal = parameter.role is Role.POSITION or (parameter.role is Role.EMBEDDING and self.tokens.discrete)
+        if normal:
+            return normals(seed, Stream.INIT, [id], size)[0].reshape(parameter.shape)
+        values = parameter.fan_in**-0.5 * (2.0 * uniforms(seed, Stream.INIT, [id], size)[0] - 1.0)
+        return values.astype(np.float32).reshape(parameter.shape)
+
+    def module(self, dim: int) -> "torch.nn.Module":
+        """The network as a torch module: float32[n, dim] to float32[n], or to float32[n, num_outputs] if above 1."""
+        from headstart.models.attention import Network
+
+        return Network(self, dim)
+
+
+def _ids(depth: int) -> dict[str, int]:
+    """The id in the init stream of each parameter that is drawn."""
+
+    def names() -> Iterator[str]:
+        yield from ("embedding.weight", "position.weight", "readout.weight", "readout.bias")
+        for i in range(depth):
+            for part in ("query", "key", "value", "projection", "up", "down"):
+                yield from (f"blocks.{i}.{part}.weight", f"blocks.{i}.{part}.bias")
+
+    return {name: id for id, name in enumerate(names())}
