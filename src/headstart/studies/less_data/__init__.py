@@ -137,6 +137,14 @@ def arms_of(panels: Sequence[Panel]) -> list[lab.Arm]:
     return [arm for panel in panels for arm in panel.arms()]
 
 
+def at_common_rate(panel: Panel, rate: float) -> list[lab.Arm]:
+    """The arms of a panel again, all at one learning rate, so that their data alone differ."""
+    return [
+        replace(arm, name=f"{arm.name}_common_rate", run=replace(arm.run, optimizer=SGD(rate)), sweep=None)
+        for arm in panel.arms()
+    ]
+
+
 def draw_lines(ax: "Axes", results: lab.Results, panel: Panel, axis: str = "steps", curve: Curve | None = None) -> None:
     """The lines of a panel, small sides warm and large ones cold, each side in shades."""
     for side in lab.Side:

@@ -12,7 +12,7 @@ Expected  Curves without numbers: the ratio rises faster for the smaller set.
 Shrunk    The laptop preset has d = 18 instead of 20, 1,000 and 8,000 samples instead of 8,000 and 64,000.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import headstart.lab as lab
@@ -21,7 +21,6 @@ from headstart.core.units import FullBatch
 from headstart.lab.figures import Curve, house_style
 from headstart.measures import readout_ratio
 from headstart.models import MLP
-from headstart.optimizers import SGD
 from headstart.plans import Fixed, Online
 from headstart.studies.less_data import (
     ACCURACY,
@@ -31,6 +30,7 @@ from headstart.studies.less_data import (
     Panel,
     after_first_phase,
     arms_of,
+    at_common_rate,
     draw_lines,
     index_run,
     parity_run,
@@ -107,24 +107,11 @@ def panels(k: Knobs) -> list[Panel]:
     ]
 
 
-def common(panel: Panel, arm: str) -> str:
-    """The name of an arm at the common rate."""
-    return f"{panel.arm(arm)}_common_rate"
-
-
 def arms(k: Knobs) -> list[lab.Arm]:
     """The arms of both panels, and each again at the common rate."""
-    out = arms_of(panels(k))
-    rates = {"parity": k.common_rate, "index": k.index_common_rate}
-    return out + [
-        replace(
-            arm,
-            name=f"{arm.name}_common_rate",
-            run=replace(arm.run, optimizer=SGD(rates[arm.name.split("_")[0]])),
-            sweep=None,
-        )
-        for arm in out
-    ]
+    parity, index = panels(k)
+    common = at_common_rate(parity, k.common_rate) + at_common_rate(index, k.index_common_rate)
+    return arms_of((parity, index)) + common
 
 
 def early(trace: Trace) -> float:
@@ -136,14 +123,15 @@ def claims(k: Knobs) -> list[lab.Claim]:
     """For each panel, at the best rates and at a common one."""
     out = []
     for panel in panels(k):
-        for name, rate in ((panel.arm, "the best rates"), (lambda line, p=panel: common(p, line), "one common rate")):
+        for suffix, rate in (("", "the best rates"), ("_common_rate", "one common rate")):
+            small, large = (panel.arm(line) + suffix for line in ("small", "large"))
             out.append(
                 lab.Claim(
-                    id=f"{panel.name}_{'best' if 'best' in rate else 'common'}_rate",
+                    id=f"{panel.name}{suffix or '_best_rate'}",
                     statement=f"{panel.title}: |a|/|W| at step {FIRST_PHASE_STEPS}, {rate}, small over large, above 1",
                     paper="increases more rapidly when the dataset is smaller",
                     rule=lab.above(1.0),
-                    estimate=lab.StatisticRatio(name("small"), name("large"), early),
+                    estimate=lab.StatisticRatio(small, large, early),
                 )
             )
     return out
