@@ -250,12 +250,13 @@ def apply(shape: Shape, members: Members, m: Any, bias_gradient: Any, time: Any,
     w, width, offsets = members.weights[m], shape.width, members.offsets
     coordinates = shape.dim + shape.bias
     a = coordinates * width
-    for j in range(0, width, 8):
-        acc, readout8 = splat(_ZERO), load(w, a + j)
-        for i in range(coordinates):
-            row = load(s.gradient, i * width + j)
-            acc = fma(row, load(w, i * width + j), acc)
-            store(s.gradient, i * width + j, mul(readout8, row))
+    zero = zeros(REST)
+    for j in range(0, width, REST):
+        acc, readout = zero, load_like(zero, w, a + j)
+        for i in range(j, j + coordinates * width, width):
+            row = load_like(zero, s.gradient, i)
+            acc = fma(row, load_like(zero, w, i), acc)
+            store(s.gradient, i, mul(readout, row))
         if shape.activation == RELU:
             store(s.readout, j, acc)
     rates, adam, kind = members.rates[m], members.adam[m], shape.optimizer

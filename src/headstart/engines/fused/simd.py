@@ -234,6 +234,17 @@ def where_above(typingctx, a, b, value):
 
 
 @operation
+def where_positive(typingctx, a, value):
+    """value where a > 0, else 0."""
+
+    def build(context, builder, signature, args):
+        nothing = ir.Constant(_floats(a.count), [0.0] * a.count)
+        return builder.select(builder.fcmp_ordered(">", args[0], nothing), args[1], nothing)
+
+    return a(a, value), build
+
+
+@operation
 def total(typingctx, a):
     """The sum of the lanes, pairwise."""
 
