@@ -16,14 +16,28 @@ import numpy as np
 from headstart.engines.fused.batches import Batches, Members, Shape, draw_ids
 from headstart.engines.fused.compile import inlined, kernel, part
 from headstart.engines.fused.layout import LABEL_BIT, flat
-from headstart.engines.fused.losses import RELU, activate, loss_slope, loss_value
+from headstart.engines.fused.losses import RELU, activate, loss_slopes, loss_value
 from headstart.engines.fused.optim import update
 from headstart.engines.fused.random import packed_signs
-from headstart.engines.fused.simd import add, fma, larger, load, mul, splat, store, total, where_above
-from headstart.engines.fused.tables import CHUNK, build_tables, fold_tables, locate, parities
+from headstart.engines.fused.simd import (
+    add,
+    add_scaled,
+    fma,
+    lanes,
+    larger,
+    load,
+    load_like,
+    mul,
+    splat,
+    spread_like,
+    store,
+    store_positive,
+    total,
+    where_bits,
+    zeros,
+)
+from headstart.engines.fused.tables import CHUNK, PANEL, REST, build_tables, fold_tables, locate, parities
 
-# Samples that go forward before they go backward.
-BLOCK = 8
 _f = np.float32
 _ZERO, _ONE = _f(0), _f(1)
 # Counts as one more coordinate of the support: set where a stored sample's label is not the parity of its inputs.
@@ -31,19 +45,22 @@ _LABEL = np.uint64(1) << np.uint64(LABEL_BIT)
 
 
 class Scratch(NamedTuple):
-    """Buffers of one call, reused by every member and step."""
+    """Buffers of one call, reused by every member and step. Those of a width are cut into panels of neurons."""
 
-    groups: Any  # int64[num, 3]: first bit, number of bits, first element of the table
-    tables: Any  # float32: partial pre-activations
-    grads: Any  # float32: the gradient tables
+    groups: Any  # int64[num, 3]: first bit, number of bits, first row of the table
+    tables: Any  # float32[rows, width]: partial pre-activations
+    grads: Any  # float32[rows, width]: the gradient tables
     gradient: Any  # float32[coordinates, width]
     readout: Any  # float32[width]: the readout's gradient
-    z: Any  # float32[BLOCK, width]
-    slope: Any  # float32[BLOCK, width]
+    z: Any  # float32[PANEL]: what the groups after the first four add to pre-activations
+    gates: Any  # uint8[CHUNK, width / 8]: which pre-activations are positive, for ReLU
+    h: Any  # float32[CHUNK, width]: other activations
+    slope: Any  # float32[CHUNK, width]: their derivatives
     rows: Any  # int64[groups, CHUNK]
     signs: Any  # float32[groups, CHUNK]
     labels: Any  # float32[CHUNK]
-    outputs: Any  # float32[CHUNK]
+    partial: Any  # float32[CHUNK, 8]: outputs, not yet summed over lanes
+    outputs: Any  # float32[CHUNK]: then dL/df
     ids: Any  # int64[batch]
     words: Any  # uint64[batch]
     lanes: Any  # uint64[4 batch]
@@ -54,24 +71,27 @@ def scratch(shape: Shape, batch: int) -> Scratch:
     """New buffers. Groups are at most 6 bits, a multiple of four of them, as even as can be."""
     coordinates, padded = shape.dim + shape.bias, -(-batch // CHUNK) * CHUNK
     num = 4 * -(-coordinates // 24)
-    sizes = [coordinates // num + (g < coordinates % num) for g in range(num)]
-    groups, bit, element = [], 0, 0
-    for size in sizes:
-        groups.append((bit, size, element))
-        # Sixteen floats between tables: rows 4096 bytes apart would collide in the store buffer.
-        bit, element = bit + size, element + shape.width * 2 ** max(size - 1, 0) + 16
+    smooth = (CHUNK if shape.activation != RELU else 0, shape.width)
+    groups, bit, row = [], 0, 0
+    for g in range(num):
+        size = coordinates // num + (g < coordinates % num)
+        groups.append((bit, size, row))
+        bit, row = bit + size, row + 2 ** max(size - 1, 0)
 
     return Scratch(
         groups=np.array(groups, dtype=np.int64),
-        tables=flat(element),
-        grads=flat(element),
+        tables=flat(row, shape.width),
+        grads=flat(row, shape.width),
         gradient=flat(coordinates, shape.width),
         readout=flat(shape.width),
-        z=flat(BLOCK, shape.width),
-        slope=flat(BLOCK, shape.width),
+        z=flat(PANEL),
+        gates=np.zeros(CHUNK * shape.width // 8, dtype=np.uint8),
+        h=flat(*smooth),
+        slope=flat(*smooth),
         rows=np.zeros(num * CHUNK, dtype=np.int64),
         signs=flat(num, CHUNK),
         labels=flat(CHUNK),
+        partial=flat(CHUNK, 8),
         outputs=flat(CHUNK),
         ids=np.zeros(padded, dtype=np.int64),
         words=np.zeros(padded, dtype=np.uint64),
@@ -81,14 +101,14 @@ def scratch(shape: Shape, batch: int) -> Scratch:
 
 
 @inlined
-def four_rows(s: Any, g: Any, n: Any) -> Any:
-    """The table rows and signs of groups g .. g + 3 of sample n."""
+def four_rows(s: Any, g: Any, n: Any, start: Any, ld: Any) -> Any:
+    """Where the rows of groups g .. g + 3 of sample n begin in the panel at `start`, and their signs."""
     i = g * CHUNK + n
     return (
-        s.rows[i],
-        s.rows[i + CHUNK],
-        s.rows[i + 2 * CHUNK],
-        s.rows[i + 3 * CHUNK],
+        start + s.rows[i] * ld,
+        start + s.rows[i + CHUNK] * ld,
+        start + s.rows[i + 2 * CHUNK] * ld,
+        start + s.rows[i + 3 * CHUNK] * ld,
         splat(s.signs[i]),
         splat(s.signs[i + CHUNK]),
         splat(s.signs[i + 2 * CHUNK]),
@@ -105,123 +125,119 @@ def row_sum(tables: Any, four: Any, j: Any) -> Any:
 
 
 @inlined
-def pre_activations(s: Any, n: Any, width: Any, at: Any) -> None:
-    """z[at : at + width] = the pre-activations of sample n."""
-    four = four_rows(s, 0, n)
-    for j in range(0, width, 8):
-        store(s.z, at + j, row_sum(s.tables, four, j))
+def add_groups(s: Any, n: Any, start: Any, ld: Any) -> None:
+    """s.z[: ld] = what the groups after the first four add to a panel's pre-activations of sample n."""
     for g in range(4, s.groups.shape[0], 4):
-        four = four_rows(s, g, n)
-        for j in range(0, width, 8):
-            store(s.z, at + j, add(load(s.z, at + j), row_sum(s.tables, four, j)))
+        four = four_rows(s, g, n, start, ld)
+        for j in range(0, ld, 8):
+            z = row_sum(s.tables, four, j)
+            store(s.z, j, z if g == 4 else add(z, load(s.z, j)))
 
 
 @inlined
-def relu_output(s: Any, n: Any, width: Any, at: Any, w: Any, a: Any) -> Any:
-    """a . max(z, 0) of sample n in one sweep, where there are four groups; leaves z[at : at + width]."""
-    four, zero = four_rows(s, 0, n), splat(_ZERO)
-    out, more = zero, zero
-    for j in range(0, width, 16):
-        one, two = row_sum(s.tables, four, j), row_sum(s.tables, four, j + 8)
-        store(s.z, at + j, one)
-        store(s.z, at + j + 8, two)
-        out = fma(load(w, a + j), larger(zero, one), out)
-        more = fma(load(w, a + j + 8), larger(zero, two), more)
-    return total(add(out, more))
-
-
-@inlined
-def relu_readout(s: Any, width: Any, at: Any, w: Any, a: Any) -> Any:
-    """a . max(z, 0) of the pre-activations at z[at :], with the readout at w[a :]."""
+def relu_output(w: Any, a: Any, s: Any, four: Any, bits: Any, out: Any, more: Any, like: Any) -> Any:
+    """out + a . max(z, 0) over a panel of one sample, eight lanes; leaves where z is positive from s.gates[bits] on."""
     zero = splat(_ZERO)
-    out, more = zero, zero
-    for j in range(0, width, 16):
-        out = fma(load(w, a + j), larger(zero, load(s.z, at + j)), out)
-        more = fma(load(w, a + j + 8), larger(zero, load(s.z, at + j + 8)), more)
-    return total(add(out, more))
+    out2 = zero
+    for i in range(0, lanes(like), 16):
+        z, z2 = row_sum(s.tables, four, i), row_sum(s.tables, four, i + 8)
+        if more:
+            z, z2 = add(z, load(s.z, i)), add(z2, load(s.z, i + 8))
+        store_positive(s.gates, bits + i // 8, z)
+        store_positive(s.gates, bits + i // 8 + 1, z2)
+        out = fma(load(w, a + i), larger(zero, z), out)
+        out2 = fma(load(w, a + i + 8), larger(zero, z2), out2)
+    return add(out, out2)
 
 
-@inlined
-def readout(s: Any, width: Any, at: Any, w: Any, a: Any) -> Any:
-    """a . h of the activations at z[at :]."""
-    out = splat(_ZERO)
-    for j in range(0, width, 8):
-        out = fma(load(w, a + j), load(s.z, at + j), out)
-    return total(out)
+@part
+def relu_panel(w: Any, a: Any, j: Any, start: Any, num: Any, s: Scratch, like: Any) -> None:
+    """Add a . max(z, 0) of the neurons from j on to s.partial, for `num` samples; leaves their gates."""
+    ld = lanes(like)
+    for n in range(num):
+        four, bits, out = four_rows(s, 0, n, start, ld), (j * CHUNK + n * ld) // 8, load(s.partial, 8 * n)
+        if s.groups.shape[0] == 4:
+            out = relu_output(w, a + j, s, four, bits, out, False, like)
+        else:
+            add_groups(s, n, start, ld)
+            out = relu_output(w, a + j, s, four, bits, out, True, like)
+        store(s.partial, 8 * n, out)
 
 
-@inlined
-def scatter(s: Any, g: Any, n: Any, width: Any, at: Any, r: Any, relu: Any) -> None:
-    """Add r s'(z) to the gradient rows of groups g .. g + 3 of sample n; s' is in slope[at :], or the sign of z."""
-    r0, r1, r2, r3, s0, s1, s2, s3 = four_rows(s, g, n)
-    zero, r8 = splat(_ZERO), splat(r)
-    for j in range(0, width, 8):
-        v = where_above(load(s.z, at + j), zero, r8) if relu else mul(r8, load(s.slope, at + j))
-        store(s.grads, r0 + j, fma(s0, v, load(s.grads, r0 + j)))
-        store(s.grads, r1 + j, fma(s1, v, load(s.grads, r1 + j)))
-        store(s.grads, r2 + j, fma(s2, v, load(s.grads, r2 + j)))
-        store(s.grads, r3 + j, fma(s3, v, load(s.grads, r3 + j)))
+@part
+def smooth_panel(kind: Any, w: Any, a: Any, j: Any, ld: Any, start: Any, num: Any, s: Scratch) -> None:
+    """The same for any activation; leaves it in s.h and its derivative in s.slope."""
+    more, at = s.groups.shape[0] > 4, j * CHUNK
+    for n in range(num):
+        if more:
+            add_groups(s, n, start, ld)
+        four = four_rows(s, 0, n, start, ld)
+        for i in range(0, ld, 8):
+            z = row_sum(s.tables, four, i)
+            store(s.h, at + n * ld + i, add(z, load(s.z, i)) if more else z)
+    activate(kind, s.h, s.slope, at, num * ld)
+    for n in range(num):
+        out = load(s.partial, 8 * n)
+        for i in range(0, ld, 8):
+            out = fma(load(w, a + j + i), load(s.h, at + n * ld + i), out)
+        store(s.partial, 8 * n, out)
 
 
 @part
 def outputs(shape: Shape, w: Any, a: Any, c: Any, num: Any, s: Scratch) -> None:
-    """f of the `num` samples located, without a backward pass."""
-    if shape.activation == RELU and s.groups.shape[0] == 4:
-        for n in range(num):
-            s.outputs[n] = c + relu_output(s, n, shape.width, 0, w, a)
-        return
-    for n in range(num):
-        pre_activations(s, n, shape.width, 0)
+    """f of the `num` samples located; leaves what the backward pass needs."""
+    s.partial[:] = _ZERO
+    whole, rows = shape.width - shape.width % PANEL, len(s.tables) // shape.width
+    for j in range(0, whole, PANEL):
         if shape.activation == RELU:
-            s.outputs[n] = c + relu_readout(s, shape.width, 0, w, a)
+            relu_panel(w, a, j, rows * j, num, s, zeros(PANEL))
         else:
-            activate(shape.activation, s.z, s.slope, 0, shape.width)
-            s.outputs[n] = c + readout(s, shape.width, 0, w, a)
+            smooth_panel(shape.activation, w, a, j, PANEL, rows * j, num, s)
+    for j in range(whole, shape.width, REST):
+        if shape.activation == RELU:
+            relu_panel(w, a, j, rows * j, num, s, zeros(REST))
+        else:
+            smooth_panel(shape.activation, w, a, j, REST, rows * j, num, s)
+    for n in range(num):
+        s.outputs[n] = c + total(load(s.partial, 8 * n))
 
 
 @part
-def accumulate_relu(shape: Shape, w: Any, a: Any, c: Any, scale: Any, num: Any, s: Scratch) -> Any:
-    """Forward and backward over the `num` samples located; returns the sum of dL/df."""
-    width, num_groups = shape.width, s.groups.shape[0]
-    bias_gradient = _ZERO
-    for block in range(0, num, BLOCK):
-        stop = min(BLOCK, num - block)
-        for i in range(stop):
-            n, at = block + i, i * width
-            if num_groups == 4:
-                f = c + relu_output(s, n, width, at, w, a)
-            else:
-                pre_activations(s, n, width, at)
-                f = c + relu_readout(s, width, at, w, a)
-            s.outputs[n] = scale * loss_slope(shape.loss, f, s.labels[n])
-        for i in range(stop):
-            n, at = block + i, i * width
-            for g in range(0, num_groups, 4):
-                scatter(s, g, n, width, at, s.outputs[n], True)
-            bias_gradient += s.outputs[n]
-    return bias_gradient
+def scatter_panel(shape: Shape, j: Any, num: Any, s: Scratch, zero: Any) -> None:
+    """Add dL/df s'(z) of a panel to the gradient rows of `num` samples, and dL/df s(z) to the readout's gradient.
+
+    A row at a time: stores that take turns between rows leave the core at half the rate.
+    """
+    ld, at, start = lanes(zero), j * CHUNK, len(s.grads) // shape.width * j
+    relu, last = shape.activation == RELU, s.groups.shape[0] * CHUNK
+    readout = load_like(zero, s.readout, j)
+    for n in range(num):
+        i, r = at + n * ld, spread_like(zero, s.outputs, n)
+        if relu:
+            v = where_bits(r, s.gates, i // 8)
+        else:
+            v = mul(r, load_like(zero, s.slope, i))
+            readout = fma(r, load_like(zero, s.h, i), readout)
+        for k in range(n, n + last, CHUNK):
+            add_scaled(s.grads, start + s.rows[k] * ld, s.signs[k], v)
+    if not relu:
+        store(s.readout, j, readout)
 
 
 @part
 def accumulate(shape: Shape, w: Any, a: Any, c: Any, scale: Any, num: Any, s: Scratch) -> Any:
-    """The same for any activation; also adds dL/df h to the readout's gradient."""
-    width, num_groups = shape.width, s.groups.shape[0]
+    """Forward and backward over the `num` samples located; returns the sum of dL/df."""
+    outputs(shape, w, a, c, num, s)
+    r = s.outputs[:num]
+    loss_slopes(shape.loss, r, s.labels[:num], _ONE, scale)
+    whole = shape.width - shape.width % PANEL
+    for j in range(0, whole, PANEL):
+        scatter_panel(shape, j, num, s, zeros(PANEL))
+    for j in range(whole, shape.width, REST):
+        scatter_panel(shape, j, num, s, zeros(REST))
     bias_gradient = _ZERO
-    for block in range(0, num, BLOCK):
-        stop = min(BLOCK, num - block)
-        for i in range(stop):
-            pre_activations(s, block + i, width, i * width)
-        activate(shape.activation, s.z, s.slope, 0, stop * width)
-        for i in range(stop):
-            n, at = block + i, i * width
-            f = c + readout(s, width, at, w, a)
-            r = scale * loss_slope(shape.loss, f, s.labels[n])
-            r8 = splat(r)
-            for j in range(0, width, 8):
-                store(s.readout, j, fma(r8, load(s.z, at + j), load(s.readout, j)))
-            for g in range(0, num_groups, 4):
-                scatter(s, g, n, width, at, r, False)
-            bias_gradient += r
+    for n in range(num):
+        bias_gradient += r[n]
     return bias_gradient
 
 
@@ -234,12 +250,13 @@ def apply(shape: Shape, members: Members, m: Any, bias_gradient: Any, time: Any,
     w, width, offsets = members.weights[m], shape.width, members.offsets
     coordinates = shape.dim + shape.bias
     a = coordinates * width
-    for j in range(0, width, 8):
-        acc, readout8 = splat(_ZERO), load(w, a + j)
-        for i in range(coordinates):
-            row = load(s.gradient, i * width + j)
-            acc = fma(row, load(w, i * width + j), acc)
-            store(s.gradient, i * width + j, mul(readout8, row))
+    zero = zeros(REST)
+    for j in range(0, width, REST):
+        acc, readout = zero, load_like(zero, w, a + j)
+        for i in range(j, j + coordinates * width, width):
+            row = load_like(zero, s.gradient, i)
+            acc = fma(row, load_like(zero, w, i), acc)
+            store(s.gradient, i, mul(readout, row))
         if shape.activation == RELU:
             store(s.readout, j, acc)
     rates, adam, kind = members.rates[m], members.adam[m], shape.optimizer
@@ -269,12 +286,9 @@ def descend(shape: Shape, members: Members, m: Any, words: Any, num: Any, time: 
     bias_gradient = _ZERO
     for start in range(0, num, CHUNK):
         count = min(CHUNK, num - start)
-        locate(words, start, count, s.groups, width, s.rows, s.signs)
+        locate(words, start, count, s.groups, s.rows, s.signs)
         parities(words, start, count, shape.support | _LABEL, s.labels)
-        if shape.activation == RELU:
-            bias_gradient += accumulate_relu(shape, w, a, c, scale, count, s)
-        else:
-            bias_gradient += accumulate(shape, w, a, c, scale, count, s)
+        bias_gradient += accumulate(shape, w, a, c, scale, count, s)
     fold_tables(s.grads, width, s.groups, s.gradient)
     apply(shape, members, m, bias_gradient, time, s)
 
@@ -312,7 +326,7 @@ def scores(shape: Shape, w: Any, words: Any, num: Any, s: Scratch) -> Any:
     hits, loss = 0.0, 0.0
     for start in range(0, num, CHUNK):
         count = min(CHUNK, num - start)
-        locate(words, start, count, s.groups, shape.width, s.rows, s.signs)
+        locate(words, start, count, s.groups, s.rows, s.signs)
         parities(words, start, count, shape.support | _LABEL, s.labels)
         outputs(shape, w, a, c, count, s)
         for n in range(count):

@@ -12,22 +12,30 @@ import numpy as np
 from headstart.engines.fused.batches import Batches, Members, Shape, draw_ids
 from headstart.engines.fused.compile import inlined, kernel, part
 from headstart.engines.fused.layout import flat
-from headstart.engines.fused.losses import activate, loss_slope, loss_value
+from headstart.engines.fused.losses import RELU, activate, loss_slope, loss_value
+from headstart.engines.fused.matmul import ACCUMULATE, AS_IS, DEPTH, FROM_BIAS, FROM_ZERO, RECTIFIED, matmul
 from headstart.engines.fused.optim import update
 from headstart.engines.fused.random import normals, philox_block
-from headstart.engines.fused.simd import add, fma, load, mul, splat, spread, store, total, transpose_tile
+from headstart.engines.fused.simd import (
+    add,
+    fma,
+    load,
+    load_like,
+    mul,
+    splat,
+    spread_like,
+    store,
+    total,
+    transpose_tile,
+    where_positive,
+    zeros,
+)
 
 # Samples in a block.
 CHUNK = 64
-# Rows of weights this long or longer lie too many bytes apart to stay in the first-level cache, and are packed.
-_PACKED_WIDTH = 256
-# Products go this deep at a time, so that sixteen columns of the right factor fit in the first-level cache.
-_DEPTH = 256
 _f = np.float32
 _ZERO, _ONE, _TWO = _f(0), _f(1), _f(2)
-# Typed, since numba would compile a function anew for every literal it is called with.
-_FROM_ZERO, _FROM_BIAS, _ACCUMULATE = np.int64(0), np.int64(1), np.int64(2)
-_START, _NEXT, _BLOCK, _PANEL = np.int64(0), np.int64(1), np.int64(CHUNK), np.int64(16)
+_START, _NEXT, _BLOCK = np.int64(0), np.int64(1), np.int64(CHUNK)
 
 
 class Scratch(NamedTuple):
@@ -36,11 +44,10 @@ class Scratch(NamedTuple):
     stride: int
     rows: int  # the number of coordinates padded to a multiple of 4
     h: Any  # float32[layers, CHUNK, stride]: activations
-    slope: Any  # float32[layers, CHUNK, stride]: their derivatives
-    delta: Any  # float32[CHUNK, stride]: dL/dZ of the current layer
-    back: Any  # float32[CHUNK, stride]: of the layer below
+    delta: Any  # float32[layers, CHUNK, stride]: their derivatives, but ReLU's; then dL/dZ
+    back: Any  # float32[CHUNK, stride]: dL/dH of the layer below
     transposed: Any  # float32[layers, width, stride]: W^T of the hidden layers
-    panel: Any  # float32[_DEPTH, 16]: sixteen columns, packed
+    panel: Any  # float32[DEPTH, 16]: sixteen columns, packed
     gradient: Any  # float32: in the layout of the weights
     block: Any  # float32[blocks, rows + 1, CHUNK]: samples and targets of a mini-batch
     outputs: Any  # float32[CHUNK]
@@ -63,11 +70,10 @@ def scratch(shape: Shape, size: int, batch: int, support: Any, teachers: Any, va
         stride=stride,
         rows=rows,
         h=flat(layers, CHUNK, stride),
-        slope=flat(layers, CHUNK, stride),
-        delta=flat(CHUNK, stride),
+        delta=flat(layers, CHUNK, stride),
         back=flat(CHUNK, stride),
         transposed=flat(max(shape.depth - 2, 0), shape.width, stride),
-        panel=flat(_DEPTH, 16),
+        panel=flat(DEPTH, 16),
         gradient=flat(size),
         block=flat(-(-batch // CHUNK), rows + 1, CHUNK),
         outputs=flat(CHUNK),
@@ -83,58 +89,12 @@ def scratch(shape: Shape, size: int, batch: int, support: Any, teachers: Any, va
 
 
 @part
-def matmul(
-    out: Any, o: Any, ldo: Any, left: Any, at: Any, lr: Any, lk: Any, right: Any, r: Any, ldr: Any,
-    rows: Any, columns: Any, inner: Any, mode: Any, bias: Any, b: Any, panel: Any,
-) -> None:  # fmt: skip
-    """out[i, j] = start + sum_k left[i, k] right[k, j], in tiles of 4 x 16 held in registers.
-
-    out at o with row stride ldo; left at `at` with strides (lr, lk); right at r with row stride ldr. `mode` says
-    whether sums start from zero, from bias[b + j] or from out itself. rows and columns are multiples of 4 and 16.
-    """
-    for j in range(0, columns, 16):
-        for first in range(0, inner, _DEPTH):
-            depth = min(_DEPTH, inner - first)
-            source, base, ld = right, r + j + first * ldr, ldr
-            if ldr >= _PACKED_WIDTH:
-                for k in range(depth):
-                    store(panel, 16 * k, load(right, base + k * ldr))
-                    store(panel, 16 * k + 8, load(right, base + k * ldr + 8))
-                source, base, ld = panel, _START, _PANEL
-            for i in range(0, rows, 4):
-                c = o + i * ldo + j
-                if mode == _ACCUMULATE or first > 0:
-                    c00, c01, c10, c11 = load(out, c), load(out, c + 8), load(out, c + ldo), load(out, c + ldo + 8)
-                    c20, c21 = load(out, c + 2 * ldo), load(out, c + 2 * ldo + 8)
-                    c30, c31 = load(out, c + 3 * ldo), load(out, c + 3 * ldo + 8)
-                else:
-                    c00 = load(bias, b + j) if mode == _FROM_BIAS else splat(_ZERO)
-                    c01 = load(bias, b + j + 8) if mode == _FROM_BIAS else splat(_ZERO)
-                    c10, c11, c20, c21, c30, c31 = c00, c01, c00, c01, c00, c01
-                a = at + i * lr + first * lk
-                for k in range(depth):
-                    b0, b1 = load(source, base + k * ld), load(source, base + k * ld + 8)
-                    a0, a1 = spread(left, a + k * lk), spread(left, a + lr + k * lk)
-                    c00, c01, c10, c11 = fma(a0, b0, c00), fma(a0, b1, c01), fma(a1, b0, c10), fma(a1, b1, c11)
-                    a2, a3 = spread(left, a + 2 * lr + k * lk), spread(left, a + 3 * lr + k * lk)
-                    c20, c21, c30, c31 = fma(a2, b0, c20), fma(a2, b1, c21), fma(a3, b0, c30), fma(a3, b1, c31)
-                store(out, c, c00)
-                store(out, c + 8, c01)
-                store(out, c + ldo, c10)
-                store(out, c + ldo + 8, c11)
-                store(out, c + 2 * ldo, c20)
-                store(out, c + 2 * ldo + 8, c21)
-                store(out, c + 3 * ldo, c30)
-                store(out, c + 3 * ldo + 8, c31)
-
-
-@part
 def forward(shape: Shape, w: Any, offsets: Any, x: Any, at: Any, rows: Any, s: Scratch) -> None:
-    """s.outputs = f of the first `rows` samples of the block at x[at :]; leaves h and slope of every layer."""
+    """s.outputs = f of the first `rows` samples of the block at x[at :]; leaves h and slopes of every layer."""
     width, ld, each = shape.width, s.stride, 1 + shape.bias
     last = (shape.depth - 1) * each
     c = w[offsets[last + 1]] if shape.bias else _ZERO
-    mode = _FROM_BIAS if shape.bias else _FROM_ZERO
+    mode, ends = FROM_BIAS if shape.bias else FROM_ZERO, RECTIFIED if shape.activation == RELU else AS_IS
     if shape.depth == 1:
         for n in range(rows):
             acc = c
@@ -146,13 +106,17 @@ def forward(shape: Shape, w: Any, offsets: Any, x: Any, at: Any, rows: Any, s: S
         z, p = layer * CHUNK * ld, layer * each
         b = offsets[p + 1] if shape.bias else _START
         if layer == 0:
-            matmul(s.h, z, ld, x, at, _NEXT, _BLOCK, w, _START, width, rows, width, shape.dim, mode, w, b, s.panel)
+            matmul(
+                s.h, z, ld, x, at, _NEXT, _BLOCK, w, _START, width, rows, width, shape.dim, mode, w, b, ends, s.panel
+            )
         else:
             below = z - CHUNK * ld
             matmul(
-                s.h, z, ld, s.h, below, ld, _NEXT, w, offsets[p], width, rows, width, shape.neurons, mode, w, b, s.panel
-            )
-        activate(shape.activation, s.h, s.slope, z, rows * ld)
+                s.h, z, ld, s.h, below, ld, _NEXT, w, offsets[p], width, rows, width, shape.neurons, mode, w, b,
+                ends, s.panel,
+            )  # fmt: skip
+        if shape.activation != RELU:
+            activate(shape.activation, s.h, s.delta, z, rows * ld)
     z = (shape.depth - 2) * CHUNK * ld
     for n in range(rows):
         acc = splat(_ZERO)
@@ -162,20 +126,45 @@ def forward(shape: Shape, w: Any, offsets: Any, x: Any, at: Any, rows: Any, s: S
 
 
 @inlined
-def add_rows(target: Any, at: Any, rows: Any, count: Any, ld: Any, width: Any, more: Any) -> None:
-    """target[at + j] = sum_n rows[n, j], or that much more."""
-    for j in range(0, width, 8):
-        acc = load(target, at + j) if more else splat(_ZERO)
-        for n in range(count):
-            acc = add(acc, load(rows, n * ld + j))
-        store(target, at + j, acc)
+def add_rows(target: Any, at: Any, rows: Any, first: Any, count: Any, ld: Any, width: Any, more: Any) -> None:
+    """target[at + j] = sum_n rows[n, j], or that much more. Two sums at a time, as one would wait for itself."""
+    zero = zeros(16)
+    for j in range(0, width, 16):
+        one, two = load_like(zero, target, at + j) if more else zero, zero
+        for i in range(first + j, first + j + count * ld, 2 * ld):
+            one, two = add(one, load_like(zero, rows, i)), add(two, load_like(zero, rows, i + ld))
+        store(target, at + j, add(one, two))
+
+
+@inlined
+def sloped(activation: Any, value: Any, s: Any, i: Any) -> Any:
+    """value s'(z) of the activations from i on: ReLU's slope is where they are positive."""
+    if activation == RELU:
+        return where_positive(load_like(value, s.h, i), value)
+    return mul(value, load_like(value, s.delta, i))
+
+
+@inlined
+def readout_backward(shape: Shape, w: Any, g: Any, at: Any, top: Any, rows: Any, more: Any, s: Any) -> None:
+    """The readout's gradient sum_n r_n h_n at g[at :], or that much more, and dL/dZ = r a s'(z) of the layer below."""
+    ld, zero, activation = s.stride, zeros(16), shape.activation
+    for j in range(0, shape.width, 16):
+        readout = load_like(zero, w, at + j)
+        one, two = load_like(zero, g, at + j) if more else zero, zero
+        for n in range(0, rows, 2):
+            i = top + n * ld + j
+            r, r2 = spread_like(zero, s.outputs, n), spread_like(zero, s.outputs, n + 1)
+            one, two = fma(r, load_like(zero, s.h, i), one), fma(r2, load_like(zero, s.h, i + ld), two)
+            store(s.delta, i, sloped(activation, mul(r, readout), s, i))
+            store(s.delta, i + ld, sloped(activation, mul(r2, readout), s, i + ld))
+        store(g, at + j, add(one, two))
 
 
 @part
 def backward(shape: Shape, w: Any, offsets: Any, x: Any, at: Any, rows: Any, more: Any, s: Scratch) -> None:
     """The gradient of sum_n r_n f_n, r = s.outputs, from the last forward pass; added to s.gradient where `more`."""
     width, ld, each = shape.width, s.stride, 1 + shape.bias
-    last, mode = (shape.depth - 1) * each, _ACCUMULATE if more else _FROM_ZERO
+    last, mode = (shape.depth - 1) * each, ACCUMULATE if more else FROM_ZERO
     g = s.gradient
     if shape.bias:
         acc = g[offsets[last + 1]] if more else _ZERO
@@ -190,34 +179,28 @@ def backward(shape: Shape, w: Any, offsets: Any, x: Any, at: Any, rows: Any, mor
             g[i] = acc
         return
     top = (shape.depth - 2) * CHUNK * ld
-    for j in range(0, width, 8):
-        acc, readout = load(g, offsets[last] + j) if more else splat(_ZERO), load(w, offsets[last] + j)
-        for n in range(rows):
-            r, i = spread(s.outputs, n), n * ld + j
-            acc = fma(r, load(s.h, top + i), acc)
-            store(s.delta, i, mul(mul(r, readout), load(s.slope, top + i)))
-        store(g, offsets[last] + j, acc)
+    readout_backward(shape, w, g, offsets[last], top, rows, more, s)
     for layer in range(shape.depth - 2, -1, -1):
-        p, below = layer * each, (layer - 1) * CHUNK * ld
+        p, d, below = layer * each, layer * CHUNK * ld, (layer - 1) * CHUNK * ld
         if shape.bias:
-            add_rows(g, offsets[p + 1], s.delta, rows, ld, width, more)
+            add_rows(g, offsets[p + 1], s.delta, d, rows, ld, width, more)
         if layer == 0:
             matmul(
-                g, _START, width, x, at, _BLOCK, _NEXT, s.delta, _START, ld, s.rows, width, rows, mode, g, _START,
-                s.panel,
+                g, _START, width, x, at, _BLOCK, _NEXT, s.delta, d, ld, s.rows, width, rows, mode, g, _START,
+                AS_IS, s.panel,
             )  # fmt: skip
         else:
             matmul(
-                g, offsets[p], width, s.h, below, _NEXT, ld, s.delta, _START, ld, width, width, rows, mode, g, _START,
-                s.panel,
+                g, offsets[p], width, s.h, below, _NEXT, ld, s.delta, d, ld, width, width, rows, mode, g, _START,
+                AS_IS, s.panel,
             )  # fmt: skip
             t = (layer - 1) * width * ld
             matmul(
-                s.back, _START, ld, s.delta, _START, ld, _NEXT, s.transposed, t, ld, rows, width, shape.neurons,
-                _FROM_ZERO, g, _START, s.panel,
+                s.back, _START, ld, s.delta, d, ld, _NEXT, s.transposed, t, ld, rows, width, shape.neurons,
+                FROM_ZERO, g, _START, AS_IS, s.panel,
             )  # fmt: skip
             for i in range(0, rows * ld, 8):
-                store(s.delta, i, mul(load(s.back, i), load(s.slope, below + i)))
+                store(s.delta, below + i, sloped(shape.activation, load(s.back, i), s, below + i))
 
 
 @part
@@ -275,10 +258,17 @@ def draw_normals(shape: Shape, seed: Any, stream: Any, m: Any, count: Any, out: 
     normals(seed, stream, s.some, count, shape.dim, s.lanes, out[at:], CHUNK)
     for n in range(count):
         z[n] = 0.0
-    for i in range(shape.dim):
-        row, t = out[at + i * CHUNK : at + (i + 1) * CHUNK], s.teachers[m, i]
+    teacher = s.teachers[m]
+    whole = shape.dim // 2 * 2
+    for i in range(0, whole, 2):
+        row, t = out[at + i * CHUNK : at + (i + 1) * CHUNK], teacher[i]
+        row2, t2 = out[at + (i + 1) * CHUNK : at + (i + 2) * CHUNK], teacher[i + 1]
         for n in range(count):
-            z[n] += np.float64(row[n]) * t
+            z[n] += np.float64(row[n]) * t + np.float64(row2[n]) * t2
+    for i in range(whole, shape.dim):
+        row = out[at + i * CHUNK : at + (i + 1) * CHUNK]
+        for n in range(count):
+            z[n] += np.float64(row[n]) * teacher[i]
     for n in range(count):
         before, value = 1.0, z[n]
         for k in range(1, shape.degree):

@@ -75,14 +75,9 @@ def erf(x: Any) -> Any:
 
 @part
 def activate(kind: Any, values: Any, slopes: Any, first: Any, num: Any) -> None:
-    """z <- s(z) and slope <- s'(z) on [first, first + num) of flat float32 arrays."""
+    """z <- s(z) and slope <- s'(z) on [first, first + num) of flat float32 arrays, for others than ReLU."""
     z, slope = values[first : first + num], slopes[first : first + num]
-    if kind == RELU:
-        for i in range(num):
-            value = z[i]
-            slope[i] = np.float32(value > _ZERO)
-            z[i] = max(_ZERO, value)  # in this order, not a number stays one
-    elif kind == GELU:
+    if kind == GELU:
         for i in range(num):
             share = _HALF * (_ONE + erf(z[i] * _ROOT_HALF))
             slope[i] = share + z[i] * _DENSITY * exp(-_HALF * z[i] * z[i])

@@ -23,7 +23,12 @@ _FIRST_PERMUTATION_ID = np.uint64(2**62)
 _LN2 = math.log(2.0)
 _MANTISSA_BITS, _SQRT_HALF_BITS = np.uint64(52), np.uint64(0x3FE6A09E667F3BCD)
 _EXPONENT_BIAS = np.uint64(64 << 52)
+# An integer below 2^52 added to the bits of 2^52 makes a float64 larger by it: AVX2 has no such conversion.
+_INTEGER, _INTEGER_BITS = 2.0**52, np.uint64(0x4330000000000000)
+# The same for signed ones.
 _MAGIC, _MAGIC_BITS = 2.0**52 + 2.0**51, np.uint64(0x4338000000000000)
+_SIGN = np.uint64(1 << 63)
+_ANGLE = 2.0 * math.pi * 2.0**-32
 
 
 @operation
@@ -183,37 +188,36 @@ def permuted(seed: Any, leg: Any, position: Any, num: Any, size: Any, first: Any
 
 
 @exact
-def _as_float(value: Any) -> Any:
-    """A signed number below 2^51 in a uint64, as float64: AVX2 has no such conversion, but adds to mantissas."""
-    return float64_from_bits(value + _MAGIC_BITS) - _MAGIC
-
-
-@exact
 def _radius(word: Any) -> Any:
     """sqrt(-2 log u), u = (word + 1/2) / 2^32, as float32: the logarithm by 2 artanh(f / (2 + f)) in float64."""
-    bits = float64_bits((_as_float(word) + 0.5) * 2.0**-32)
-    # The exponent that leaves the mantissa in [sqrt(1/2), sqrt(2)), so that u near 1 loses nothing.
-    exponent = ((bits + _EXPONENT_BIAS - _SQRT_HALF_BITS) >> _MANTISSA_BITS) - np.uint64(64)
-    f = float64_from_bits(bits - (exponent << _MANTISSA_BITS)) - 1.0
+    bits = float64_bits(float64_from_bits(word + _INTEGER_BITS) - (_INTEGER - 0.5))
+    # The exponent that leaves the mantissa in [sqrt(1/2), sqrt(2)), so that u near 1 loses nothing; 64 too large.
+    exponent = (bits + _EXPONENT_BIAS - _SQRT_HALF_BITS) >> _MANTISSA_BITS
+    f = float64_from_bits(bits + _EXPONENT_BIAS - (exponent << _MANTISSA_BITS)) - 1.0
     s = f / (2.0 + f)
     q = s * s
-    series = 1 / 3 + q * (1 / 5 + q * (1 / 7 + q * (1 / 9 + q * (1 / 11))))
-    log = _as_float(exponent) * _LN2 + 2.0 * (s + s * q * series)
+    # Chebyshev's fit to 1/3 + q/5 + q^2/7 + ..., to 3e-9 of the logarithm.
+    series = 0.3333334257622926 + q * (0.19994374871758014 + q * 0.14790499053130182)
+    log = (float64_from_bits(exponent + _INTEGER_BITS) - (_INTEGER + 96.0)) * _LN2 + 2.0 * (s + s * q * series)
     return np.sqrt(np.float32(-2.0 * log))
 
 
 @exact
 def _turn(word: Any) -> Any:
     """(cos, sin) of 2 pi (word + 1/2) / 2^32 as float32: reduced exactly to an eighth of a turn in integers."""
-    quadrant = (word + np.uint64(0x20000000)) >> np.uint64(30)
-    x = (_as_float(word - (quadrant << np.uint64(30))) + 0.5) * (2.0 * math.pi * 2.0**-32)
+    # Bits 30 and 31 are the quadrant; those above are rubbish.
+    quadrant = word + np.uint64(0x20000000)
+    x = float64_from_bits(word - (quadrant & np.uint64(0x1C0000000)) + _MAGIC_BITS) - _MAGIC
+    x = x * _ANGLE + 0.5 * _ANGLE
     q = x * x
     sin = x + x * q * (-1 / 6 + q * (1 / 120 + q * (-1 / 5040 + q * (1 / 362880))))
-    cos = 1.0 + q * (-1 / 2 + q * (1 / 24 + q * (-1 / 720 + q * (1 / 40320 + q * (-1 / 3628800)))))
-    odd = (quadrant & np.uint64(1)) == np.uint64(1)
+    # Chebyshev's fit to cos, to 2e-10.
+    cos = 0.04166665065502966 + q * (-0.0013887589609847628 + q * 2.446383736753432e-05)
+    cos = 1.0 + q * (-0.4999999996915539 + q * cos)
+    odd = np.int64(quadrant << np.uint64(33)) < 0
     c, s = (sin if odd else cos), (cos if odd else sin)
-    cos_sign = ((quadrant + np.uint64(1)) & np.uint64(2)) << np.uint64(62)
-    sin_sign = (quadrant & np.uint64(2)) << np.uint64(62)
+    sin_sign = (quadrant << np.uint64(32)) & _SIGN
+    cos_sign = ((quadrant + np.uint64(1 << 30)) << np.uint64(32)) & _SIGN
     return np.float32(float64_from_bits(float64_bits(c) ^ cos_sign)), np.float32(
         float64_from_bits(float64_bits(s) ^ sin_sign)
     )
@@ -221,10 +225,12 @@ def _turn(word: Any) -> Any:
 
 @exact
 def _pair_of_normals(first: Any, second: Any, cosines: Any, sines: Any) -> None:
-    """Box-Muller on arrays of words."""
+    """Box-Muller on arrays of words. Two loops, as the constants of both are more than there are registers."""
     for n in range(len(cosines)):
-        radius = _radius(first[n])
+        cosines[n] = _radius(first[n])
+    for n in range(len(cosines)):
         c, s = _turn(second[n])
+        radius = cosines[n]
         cosines[n] = radius * c
         sines[n] = radius * s
 

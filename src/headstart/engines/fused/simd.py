@@ -1,8 +1,8 @@
-"""Eight float32 lanes as a value inside kernels.
+"""Vectors of float32 lanes as values inside kernels: eight unless said otherwise, or as many as another vector has.
 
 LLVM's own vectoriser gives up on loops that gather rows of tables, because it cannot prove that the rows are distinct.
-These operations emit portable vector instructions directly, in program order, on any target. Arrays are flat float32
-and indices count elements.
+These operations emit portable vector instructions directly, in program order, on any target: LLVM splits a vector of 64
+into as many registers as the machine needs. Arrays are flat float32 and indices count elements.
 """
 
 # mypy: disable-error-code="no-untyped-def,misc"
@@ -15,35 +15,44 @@ from numba.extending import models, register_model
 from headstart.engines.fused.compile import operation
 
 LANES = 8
-_FLOATS = ir.VectorType(ir.FloatType(), LANES)
 _FLAGS = ("reassoc", "contract", "nsz")
 
 
 class Lanes(types.Type):
-    """Eight float32 numbers."""
+    """So many float32 numbers."""
 
-    def __init__(self) -> None:
-        super().__init__(name="Lanes8f")
+    def __init__(self, count: int) -> None:
+        self.count = count
+        super().__init__(name=f"Lanes{count}f")
 
 
-LANES_TYPE = Lanes()
+LANES_TYPE = Lanes(LANES)
+
+
+def _floats(count: int) -> Any:
+    return ir.VectorType(ir.FloatType(), count)
 
 
 @register_model(Lanes)
 class _LanesModel(models.PrimitiveModel):
     def __init__(self, manager: Any, kind: Any) -> None:
-        super().__init__(manager, kind, _FLOATS)
+        super().__init__(manager, kind, _floats(kind.count))
 
 
-def _pointer(context: Any, builder: Any, kind: Any, array: Any, index: Any) -> Any:
+def _order(indices: Any) -> Any:
+    indices = list(indices)
+    return ir.Constant(ir.VectorType(ir.IntType(32), len(indices)), indices)
+
+
+def _pointer(context: Any, builder: Any, kind: Any, array: Any, index: Any, count: int = LANES) -> Any:
     data = context.make_array(kind)(context, builder, array).data
-    return builder.bitcast(builder.gep(data, [index]), _FLOATS.as_pointer())
+    return builder.bitcast(builder.gep(data, [index]), _floats(count).as_pointer())
 
 
-def _splat(builder: Any, scalar: Any) -> Any:
-    empty = ir.Constant(_FLOATS, ir.Undefined)
+def _splat(builder: Any, scalar: Any, count: int = LANES) -> Any:
+    empty = ir.Constant(_floats(count), ir.Undefined)
     one = builder.insert_element(empty, scalar, ir.Constant(ir.IntType(32), 0))
-    return builder.shuffle_vector(one, empty, ir.Constant(ir.VectorType(ir.IntType(32), LANES), [0] * LANES))
+    return builder.shuffle_vector(one, empty, _order([0] * count))
 
 
 @operation
@@ -57,14 +66,35 @@ def load(typingctx, array, index):
 
 
 @operation
-def store(typingctx, array, index, value):
-    """array[index : index + 8] = value."""
+def load_like(typingctx, like, array, index):
+    """array[index :], as many lanes as `like` has."""
 
     def build(context, builder, signature, args):
-        builder.store(args[2], _pointer(context, builder, signature.args[0], *args[:2]), align=4)
+        return builder.load(_pointer(context, builder, signature.args[1], *args[1:], count=like.count), align=4)
+
+    return like(like, array, types.int64), build
+
+
+@operation
+def store(typingctx, array, index, value):
+    """array[index :] = value."""
+
+    def build(context, builder, signature, args):
+        pointer = _pointer(context, builder, signature.args[0], *args[:2], count=value.count)
+        builder.store(args[2], pointer, align=4)
         return context.get_dummy_value()
 
-    return types.void(array, types.int64, LANES_TYPE), build
+    return types.void(array, types.int64, value), build
+
+
+@operation
+def lanes(typingctx, value):
+    """The number of lanes."""
+
+    def build(context, builder, signature, args):
+        return ir.Constant(ir.IntType(64), value.count)
+
+    return types.int64(value), build
 
 
 @operation
@@ -81,7 +111,7 @@ def transpose_tile(typingctx, source, at, stride, target, to, target_stride):
 
         def interleave(one: Any, other: Any, first: int) -> Any:
             order = [first + i // 2 + LANES * (i % 2) for i in range(LANES)]
-            return builder.shuffle_vector(one, other, ir.Constant(ir.VectorType(ir.IntType(32), LANES), order))
+            return builder.shuffle_vector(one, other, _order(order))
 
         rows = [builder.load(row(kinds[0], source, at, stride, i), align=4) for i in range(LANES)]
         for _ in range(3):
@@ -106,6 +136,19 @@ def splat(typingctx, scalar):
 
 
 @operation
+def zeros(typingctx, count):
+    """A vector of `count` zeros; count is a literal."""
+    if not isinstance(count, types.Literal):
+        return None  # numba asks again with the literal
+    kind = Lanes(count.literal_value)
+
+    def build(context, builder, signature, args):
+        return ir.Constant(_floats(kind.count), [0.0] * kind.count)
+
+    return kind(count), build
+
+
+@operation
 def spread(typingctx, array, index):
     """array[index] in every lane; index is not negative."""
 
@@ -117,13 +160,24 @@ def spread(typingctx, array, index):
 
 
 @operation
+def spread_like(typingctx, like, array, index):
+    """array[index] in as many lanes as `like` has; index is not negative."""
+
+    def build(context, builder, signature, args):
+        data = context.make_array(signature.args[1])(context, builder, args[1]).data
+        return _splat(builder, builder.load(builder.gep(data, [args[2]])), like.count)
+
+    return like(like, array, types.int64), build
+
+
+@operation
 def add(typingctx, a, b):
     """a + b."""
 
     def build(context, builder, signature, args):
         return builder.fadd(*args, flags=_FLAGS)
 
-    return LANES_TYPE(LANES_TYPE, LANES_TYPE), build
+    return a(a, b), build
 
 
 @operation
@@ -133,7 +187,7 @@ def sub(typingctx, a, b):
     def build(context, builder, signature, args):
         return builder.fsub(*args, flags=_FLAGS)
 
-    return LANES_TYPE(LANES_TYPE, LANES_TYPE), build
+    return a(a, b), build
 
 
 @operation
@@ -143,7 +197,7 @@ def mul(typingctx, a, b):
     def build(context, builder, signature, args):
         return builder.fmul(*args, flags=_FLAGS)
 
-    return LANES_TYPE(LANES_TYPE, LANES_TYPE), build
+    return a(a, b), build
 
 
 @operation
@@ -151,11 +205,11 @@ def fma(typingctx, a, b, c):
     """a b + c, fused where the machine can."""
 
     def build(context, builder, signature, args):
-        kind = ir.FunctionType(_FLOATS, [_FLOATS] * 3)
-        function = cgutils.get_or_insert_function(builder.module, kind, f"llvm.fmuladd.v{LANES}f32")
+        kind = ir.FunctionType(_floats(a.count), [_floats(a.count)] * 3)
+        function = cgutils.get_or_insert_function(builder.module, kind, f"llvm.fmuladd.v{a.count}f32")
         return builder.call(function, args)
 
-    return LANES_TYPE(LANES_TYPE, LANES_TYPE, LANES_TYPE), build
+    return a(a, b, c), build
 
 
 @operation
@@ -165,7 +219,7 @@ def larger(typingctx, a, b):
     def build(context, builder, signature, args):
         return builder.select(builder.fcmp_ordered(">", *args), *args)
 
-    return LANES_TYPE(LANES_TYPE, LANES_TYPE), build
+    return a(a, b), build
 
 
 @operation
@@ -173,9 +227,21 @@ def where_above(typingctx, a, b, value):
     """value where a > b, else 0."""
 
     def build(context, builder, signature, args):
-        return builder.select(builder.fcmp_ordered(">", *args[:2]), args[2], ir.Constant(_FLOATS, [0.0] * LANES))
+        nothing = ir.Constant(_floats(a.count), [0.0] * a.count)
+        return builder.select(builder.fcmp_ordered(">", *args[:2]), args[2], nothing)
 
-    return LANES_TYPE(LANES_TYPE, LANES_TYPE, LANES_TYPE), build
+    return a(a, b, value), build
+
+
+@operation
+def where_positive(typingctx, a, value):
+    """value where a > 0, else 0."""
+
+    def build(context, builder, signature, args):
+        nothing = ir.Constant(_floats(a.count), [0.0] * a.count)
+        return builder.select(builder.fcmp_ordered(">", args[0], nothing), args[1], nothing)
+
+    return a(a, value), build
 
 
 @operation
@@ -186,9 +252,56 @@ def total(typingctx, a):
         value, half = args[0], LANES // 2
         while half:
             order = [(i + half) % LANES for i in range(LANES)]
-            mask = ir.Constant(ir.VectorType(ir.IntType(32), LANES), order)
+            mask = _order(order)
             value = builder.fadd(value, builder.shuffle_vector(value, value, mask), flags=_FLAGS)
             half //= 2
         return builder.extract_element(value, ir.Constant(ir.IntType(32), 0))
 
     return types.float32(LANES_TYPE), build
+
+
+@operation
+def store_positive(typingctx, bits, index, a):
+    """Bits of uint8 bits[index :], one a lane: whether it is positive, or not a number."""
+
+    def build(context, builder, signature, args):
+        data = context.make_array(signature.args[0])(context, builder, args[0]).data
+        kind = ir.IntType(a.count)
+        pointer = builder.bitcast(builder.gep(data, [args[1]]), kind.as_pointer())
+        mask = builder.fcmp_unordered(">", args[2], ir.Constant(_floats(a.count), [0.0] * a.count))
+        builder.store(builder.bitcast(mask, kind), pointer, align=1)
+        return context.get_dummy_value()
+
+    return types.void(bits, types.int64, a), build
+
+
+@operation
+def where_bits(typingctx, value, bits, index):
+    """value where the bit of its lane in uint8 bits[index :] is set, else 0."""
+
+    def build(context, builder, signature, args):
+        data = context.make_array(signature.args[1])(context, builder, args[1]).data
+        pointer = builder.bitcast(builder.gep(data, [args[2]]), ir.IntType(value.count).as_pointer())
+        mask = builder.bitcast(builder.load(pointer, align=1), ir.VectorType(ir.IntType(1), value.count))
+        return builder.select(mask, args[0], ir.Constant(_floats(value.count), [0.0] * value.count))
+
+    return value(value, bits, types.int64), build
+
+
+@operation
+def add_scaled(typingctx, array, index, factor, value):
+    """array[index :] += factor value, eight lanes after eight: stores that go along a row leave the core faster."""
+
+    def build(context, builder, signature, args):
+        data = context.make_array(signature.args[0])(context, builder, args[0]).data
+        kind = ir.FunctionType(_floats(LANES), [_floats(LANES)] * 3)
+        function = cgutils.get_or_insert_function(builder.module, kind, f"llvm.fmuladd.v{LANES}f32")
+        splat = _splat(builder, args[2])
+        for first in range(0, value.count, LANES):
+            at = builder.gep(data, [builder.add(args[1], ir.Constant(ir.IntType(64), first))])
+            pointer = builder.bitcast(at, _floats(LANES).as_pointer())
+            part = builder.shuffle_vector(args[3], args[3], _order(range(first, first + LANES)))
+            builder.store(builder.call(function, [splat, part, builder.load(pointer, align=4)]), pointer, align=4)
+        return context.get_dummy_value()
+
+    return types.void(array, types.int64, types.float32, value), build
