@@ -32,6 +32,8 @@ ACCURACY, RELATIVE_LOSS = 0.95, 0.3
 # The first phase on a single-index model: so many steps, under SGD on this share of the online samples.
 FIRST_PHASE_STEPS, POOL_FRACTION = 100, 0.01
 NUM_RECORDS = 100
+# "No gap" means, declared before any run: the ratio of the two times lies between these.
+NO_GAP = lab.Within(0.9, 1.1)
 
 
 def parity_run(dim: int, degree: int, batch: Batch | FullBatch, steps: int, model: MLP | None = None) -> Run:
@@ -124,6 +126,17 @@ class Panel:
             paper=paper,
             rule=lab.below(1.0),
             estimate=self.ratio(small, large, axis),
+        )
+
+    def level(self, small: str, large: str, paper: str, what: str) -> lab.Claim:
+        """The claim that there is no gap between two lines: neither is faster by more than a margin."""
+        return lab.Claim(
+            id=f"{self.name}_{small}_level_with_{large}",
+            statement=f"{self.title}: {what}; the ratio of steps to {self.goal} is within "
+            f"{NO_GAP.low:g} to {NO_GAP.high:g}",
+            paper=paper,
+            rule=NO_GAP,
+            estimate=self.ratio(small, large),
         )
 
 
