@@ -190,9 +190,11 @@ def test_report_writes_picture_page_and_json_and_renews_the_readme(call, smoke_s
     assert text.startswith("before")
     assert text.endswith("after\n")
     assert "stale" not in text
+    verdicts = [claim["verdict"] for claim in data["claims"]]
+    counts = " | ".join(str(verdicts.count(v)) for v in ("holds", "undecided", "does not hold"))
+    assert f"{STUDY}.md), smoke | {data['figures']} | {counts} |" in text
     for claim in data["claims"]:
-        assert claim["statement"] in text
-        assert claim["statement"] in base.with_suffix(".md").read_text()
+        assert claim["statement"].replace("|", "\\|") in base.with_suffix(".md").read_text()
 
 
 def damaged(path, statement):

@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 import headstart as hs
-from headstart.lab.report import BEGIN, END, SPEED_BEGIN, SPEED_END, results_table, speed_table
+from headstart.lab.report import BEGIN, END, SPEED_BEGIN, SPEED_END, speed_table, studies_table
 
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text()
@@ -29,7 +29,7 @@ def test_its_two_commands_are_targets_of_the_makefile():
 
 def test_its_tables_are_those_that_the_results_give(monkeypatch):
     monkeypatch.chdir(ROOT)
-    for begin, end, table in [(BEGIN, END, results_table), (SPEED_BEGIN, SPEED_END, speed_table)]:
+    for begin, end, table in [(BEGIN, END, studies_table), (SPEED_BEGIN, SPEED_END, speed_table)]:
         assert README.split(begin)[1].split(end)[0].strip() == table(Path("docs/results")).strip()
 
 

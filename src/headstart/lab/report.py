@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from headstart.core.errors import HeadstartError
 from headstart.core.files import replacing
+from headstart.lab.claims import Verdict
 from headstart.lab.figures import save_figure
 from headstart.lab.study import Results, Study
 
@@ -76,7 +77,8 @@ def _page(study: Study, report: Mapping[str, Any], picture: str) -> str:
         said = "Learning rates, chosen on other seeds by the area under the mean test curve:"
         rates = f"{said}\n\n| arm | rate | tried |\n|---|---|---|\n{rates}\n"
     claims = "\n".join(
-        f"| {c['statement']} | {interval(c)} | {c['paper']} | **{c['verdict']}** |" for c in report["claims"]
+        f"| {_cell(c['statement'])} | {interval(c)} | {_cell(c['paper'])} | **{c['verdict']}** |"
+        for c in report["claims"]
     )
     command = f"headstart run {study.command} --preset {report['preset']}"
     return (
@@ -88,15 +90,36 @@ def _page(study: Study, report: Mapping[str, Any], picture: str) -> str:
     )
 
 
+def _cell(text: str) -> str:
+    """Text in a Markdown table, where |a| would end a cell."""
+    return text.replace("|", "\\|")
+
+
+def studies_table(root: Path) -> str:
+    """A row a study of those reported in <root>/**/*.json, with how its claims came out, for the README."""
+    rows = ["| study | of | hold | undecided | do not hold | minutes |", "|---|---|---|---|---|---|"]
+    totals = dict.fromkeys(Verdict, 0)
+    for path in sorted(root.glob("*/*.json")):
+        report = json.loads(path.read_text())
+        counts = {v: sum(c["verdict"] == v for c in report["claims"]) for v in Verdict}
+        totals = {v: totals[v] + counts[v] for v in Verdict}
+        link = f"[{report['study']}]({root.name if root.is_absolute() else root}/{report['study']}.md)"
+        said = " | ".join(str(counts[v]) for v in (Verdict.HOLDS, Verdict.UNDECIDED, Verdict.DOES_NOT_HOLD))
+        rows.append(f"| {link}, {report['preset']} | {report['figures']} | {said} | {report['minutes']:.1f} |")
+    said = " | ".join(f"**{totals[v]}**" for v in (Verdict.HOLDS, Verdict.UNDECIDED, Verdict.DOES_NOT_HOLD))
+    return "\n".join([*rows, f"| all | | {said} | |"])
+
+
 def results_table(root: Path) -> str:
-    """The table of every claim in <root>/**/*.json, for the README."""
+    """The table of every claim in <root>/**/*.json, for the documentation."""
     rows = ["| claim | study | paper | ours [95% interval] | verdict |", "|---|---|---|---|---|"]
     for path in sorted(root.glob("*/*.json")):
         report = json.loads(path.read_text())
         link = f"[{report['study']}]({root.name if root.is_absolute() else root}/{report['study']}.md)"
         where = f"{link}, {report['preset']}, {report['minutes']:.1f} min"
         for c in report["claims"]:
-            rows.append(f"| {c['statement']} | {where} | {c['paper']} | {interval(c)} | **{c['verdict']}** |")
+            said, paper = _cell(c["statement"]), _cell(c["paper"])
+            rows.append(f"| {said} | {where} | {paper} | {interval(c)} | **{c['verdict']}** |")
     return "\n".join(rows)
 
 
@@ -121,7 +144,7 @@ def speed_table(root: Path) -> str:
 def update_readme(readme: Path, root: Path) -> bool:
     """Put the tables between the README's marks; False if it has none."""
     text = old = readme.read_text() if readme.exists() else ""
-    for begin, end, table in ((BEGIN, END, results_table(root)), (SPEED_BEGIN, SPEED_END, speed_table(root))):
+    for begin, end, table in ((BEGIN, END, studies_table(root)), (SPEED_BEGIN, SPEED_END, speed_table(root))):
         if begin in text and end in text:
             before, rest = text.split(begin, 1)
             text = f"{before}{begin}\n{table}\n{end}{rest.split(end, 1)[1]}"
