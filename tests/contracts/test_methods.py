@@ -46,6 +46,10 @@ RUNS = {
     "whitened, without replacement": replace(INDEX, plan=Fixed(48, replacement=False), methods=(Whiten(),)),
     "biased online": replace(PARITY, plan=Online(), methods=(SampledBias(16),)),
     "biased online, deep": replace(DEEP, plan=Online(), methods=(SampledBias(16),)),
+    "random labels in 63 dimensions with biases": replace(PARITY, task=Parity(63, 2), methods=(RandomLabels(),)),
+    "random labels in 63 dimensions": replace(
+        PARITY, task=Parity(63, 2), model=MLP(16, bias=False), methods=(RandomLabels(),)
+    ),
     "muP": replace(DEEP, methods=(MuP(base_width=8),)),
     "muP under AdamW": replace(DEEP, optimizer=AdamW(0.01), methods=(MuP(base_width=8),)),
     "two methods": replace(PARITY, plan=Fixed(32), methods=(ZeroMean(), RandomLabels())),

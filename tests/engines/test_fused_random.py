@@ -9,7 +9,7 @@ from headstart.core.streams import Stream, normals, signs
 from headstart.core.units import Batch, Budget
 from headstart.engines.engine import Job
 from headstart.engines.fused.compile import kernels
-from headstart.engines.fused.layout import Layout
+from headstart.engines.fused.layout import Layout, uses_tables
 from headstart.engines.fused.member import Member
 from headstart.engines.fused.trainer import Trainer
 from headstart.losses import MSE
@@ -25,9 +25,9 @@ first_ids = st.sampled_from([0, 1, 2**31, 2**32 - 3, 2**40])
 
 def trainer(task, depth, seed):
     """The arrays and kernels of one member; its backend draws samples."""
-    run = Run(task, MLP(4, depth), Online(), MSE(), SGD(0.1), batch=Batch(8), budget=Budget(1), seed=seed)
+    run = Run(task, MLP(4, depth, bias=False), Online(), MSE(), SGD(0.1), batch=Batch(8), budget=Budget(1), seed=seed)
     parameters = run.model.parameters(task.dim)
-    layout = Layout(parameters, isinstance(task, Parity) and depth == 2 and task.dim <= 63)
+    layout = Layout(parameters, uses_tables(run))
     return Trainer(run, layout, [Member(0, Job(run), layout, 0, ())])
 
 

@@ -44,7 +44,10 @@ def flat(*shape: int) -> NDArray[np.float32]:
 
 def uses_tables(run: Run) -> bool:
     """Whether the run goes to the bit-table kernels: two layers on +-1 inputs."""
-    return isinstance(run.task, Parity) and run.model.depth == 2 and run.task.dim <= LARGEST_PACKED_DIM  # type: ignore[attr-defined]
+    if not isinstance(run.task, Parity) or not isinstance(run.model, MLP):
+        return False
+    # A bias counts as one more coordinate, always +1, and must not share a bit with labels.
+    return run.model.depth == 2 and run.task.dim + run.model.bias <= LARGEST_PACKED_DIM
 
 
 def group_key(run: Run) -> Hashable:
