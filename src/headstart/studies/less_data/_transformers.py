@@ -49,7 +49,7 @@ class Size:
 
 
 def _run(task: Task, model: Transformer, loss: object, steps: int, batch: Batch | FullBatch, lr: float = 5e-3) -> Run:
-    budget = Budget(steps, record_every=max(1, steps // NUM_RECORDS))
+    budget = Budget(steps, record_every=max(8, steps // NUM_RECORDS))
     return Run(task, model, Online(), loss, AdamW(lr, beta2=0.95), batch=batch, budget=budget)  # type: ignore[arg-type]
 
 
