@@ -198,3 +198,16 @@ def test_the_report_writes_rows_of_the_agreed_form(tmp_path: Path) -> None:
 def test_the_exponent_is_the_slope_of_the_logarithms() -> None:
     assert Growth("members", (1, 2, 4), (1.0, 2.0, 4.0)).exponent == pytest.approx(1)
     assert Growth("width", (1, 2, 4), (1.0, 4.0, 16.0)).exponent == pytest.approx(2)
+
+
+def test_the_benchmark_of_transformers_splits_a_step_and_compares_stacks_with_the_loop(monkeypatch, capsys):
+    from benchmarks import transformers
+
+    monkeypatch.setattr(
+        "sys.argv", ["transformers", "--width", "8", "--mlp-width", "8", "--members", "2", "--steps", "5", "--json"]
+    )
+    transformers.main()
+    out = json.loads(capsys.readouterr().out)
+    assert out["alone"] > 0
+    assert [row["members"] for row in out["stacks"]] == [1, 2, 4]
+    assert all(row[part] > 0 for row in out["stacks"] for part in ("forward_and_backward", "optimizer", "a_record"))

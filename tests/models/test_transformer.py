@@ -39,11 +39,13 @@ def test_options_do_not_change_what_the_other_weights_begin_with():
         assert all(np.array_equal(value, weights[name]) for name, value in plain.items())
 
 
-def test_linear_weights_begin_as_those_of_torch_and_embeddings_of_symbols_as_its_embeddings():
+def test_linear_weights_begin_as_those_of_torch_and_embeddings_of_symbols_with_the_stated_scale():
     weights = Transformer(64).initial_weights(DIM, 0)
     assert np.abs(weights["blocks.0.query.weight"]).max() <= 1 / 8
     np.testing.assert_allclose(weights["blocks.0.query.weight"].std(), 3**-0.5 / 8, rtol=0.05)
-    np.testing.assert_allclose(weights["position.weight"].std(), 1, rtol=0.1)
+    np.testing.assert_allclose(weights["position.weight"].std(), 0.1, rtol=0.1)
+    unit = Transformer(64, embedding_std=1).initial_weights(DIM, 0)
+    np.testing.assert_allclose(weights["embedding.weight"], unit["embedding.weight"] * np.float32(0.1))
     assert np.abs(Transformer(64, tokens=Vectors(1)).initial_weights(DIM, 0)["embedding.weight"]).max() <= 1
 
 

@@ -18,13 +18,15 @@ from headstart.optimizers import SGD, AdamW
 from headstart.run import Run
 
 # What the backward passes of a stack hold at once should stay in a core's cache.
-_CACHE_BYTES = 32 * 2**20
+_CACHE_BYTES = 4 * 2**20
 # Fresh samples are drawn ahead for as many steps as fit.
 _BLOCK_BYTES = 64 * 2**20
 # A member's pass over a large batch is split, so that members and samples share the cache; a pass of a model too
 # large for it is still this long, if memory allows.
 _LONGEST_PASS, _SHORTEST_PASS = 2**10, 2**6
 _MOST_MEMBERS = 512
+# Members that each fill the cache still share the dispatch of their operations: worth a factor of two at eight.
+_LEAST_MEMBERS = 8
 
 
 @dataclass(frozen=True)
@@ -114,7 +116,7 @@ class Ensemble:
         _, held = bytes_per_sample(run)
         in_memory = self.memory_budget * 2 / 3 // self.memory(run)
         in_cache = self._cache_bytes // (held * min(_largest_batch(run), _LONGEST_PASS))
-        return int(max(1, min(in_memory, in_cache, _MOST_MEMBERS)))
+        return int(max(1, min(in_memory, max(in_cache, _LEAST_MEMBERS), _MOST_MEMBERS)))
 
     @property
     def _cache_bytes(self) -> float:

@@ -75,12 +75,15 @@ class Line:
 
 @dataclass(frozen=True)
 class Panel:
-    """Arms that share a run but for plan and methods, the grid their sweeps begin with, and the target to reach."""
+    """Arms that share a run but for plan and methods, the grid their sweeps begin with, and the target to reach.
+
+    Without a grid they keep the run's rate.
+    """
 
     name: str
     title: str
     run: Run
-    rates: tuple[float, float]
+    rates: tuple[float, float] | None
     lines: tuple[Line, ...]
     target: float
     seeds_factor: int = 1
@@ -97,7 +100,7 @@ class Panel:
                 name=self.arm(line.name),
                 label=line.label,
                 run=replace(self.run, plan=line.plan, methods=line.methods),
-                sweep=lab.Sweep(*self.rates, beta2=self.beta2),
+                sweep=None if self.rates is None else lab.Sweep(*self.rates, beta2=self.beta2),
                 side=line.side,
                 seeds_factor=self.seeds_factor,
             )
@@ -107,7 +110,7 @@ class Panel:
     @property
     def learns_signs(self) -> bool:
         """Whether the metric is accuracy."""
-        return isinstance(self.run.task, Parity)
+        return self.run.task.metrics[0].higher_is_better
 
     @property
     def goal(self) -> str:
