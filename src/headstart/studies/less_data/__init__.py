@@ -57,6 +57,50 @@ def two_phases(few: int | None, many: int | None) -> Phases:
     return Phases((replace(small, steps=FIRST_PHASE_STEPS), Phase(size=many)))
 
 
+@dataclass(frozen=True)
+class FullBatchKnobs(lab.Knobs):
+    """GD on parity and on the single-index model: sizes, lengths in steps, where sweeps begin, and common rates."""
+
+    width: int = 64
+    dim: int = 20
+    degree: int = 6
+    samples: int = 2**14
+    steps: int = 2500
+    rates: tuple[float, float] = (0.2, 0.28)
+    common_rate: float = 0.24
+    index_dim: int = 40
+    index_samples: tuple[int, int] = (8000, 64000)
+    index_steps: int = 1000
+    index_rates: tuple[float, float] = (0.16, 0.23)
+    index_common_rate: float = 0.16
+    accuracy: float = ACCURACY
+    relative_loss: float = RELATIVE_LOSS
+
+
+FULL_BATCH_PRESETS = {
+    "smoke": FullBatchKnobs(
+        num_seeds=2,
+        num_selection_seeds=1,
+        width=8,
+        dim=6,
+        degree=2,
+        samples=48,
+        steps=140,
+        rates=(0.3, 0.43),
+        index_dim=4,
+        index_samples=(64, 256),
+        index_steps=140,
+        index_rates=(0.15, 0.26),
+        accuracy=0.55,
+        relative_loss=0.97,
+    ),
+    "laptop": FullBatchKnobs(
+        num_seeds=24, num_selection_seeds=6, dim=18, steps=1500, index_samples=(1000, 8000), index_steps=360
+    ),
+    "paper": FullBatchKnobs(num_seeds=64, num_selection_seeds=16),
+}
+
+
 def after_first_phase(trace: Trace, curve: NDArray[np.float64]) -> float:
     """A curve's value at the last record of the first phase, 100 steps long."""
     return float(curve[np.searchsorted(trace.steps, FIRST_PHASE_STEPS, side="right") - 1])
@@ -151,6 +195,12 @@ def small_and_large(small: Plan, large: Plan, labels: tuple[str, str]) -> tuple[
 def arms_of(panels: Sequence[Panel]) -> list[lab.Arm]:
     """The arms of all panels."""
     return [arm for panel in panels for arm in panel.arms()]
+
+
+def full_batch_arms(panels: tuple[Panel, Panel], k: FullBatchKnobs) -> list[lab.Arm]:
+    """The arms of parity and of the single-index model, and each again at a common rate."""
+    parity, index = panels
+    return arms_of(panels) + at_common_rate(parity, k.common_rate) + at_common_rate(index, k.index_common_rate)
 
 
 def at_common_rate(panel: Panel, rate: float) -> list[lab.Arm]:

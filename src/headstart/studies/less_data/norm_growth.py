@@ -12,7 +12,6 @@ Expected  Curves without numbers: the ratio rises faster for the smaller set.
 Shrunk    The laptop preset has d = 18 instead of 20, 1,000 and 8,000 samples instead of 8,000 and 64,000.
 """
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import headstart.lab as lab
@@ -23,15 +22,14 @@ from headstart.measures import readout_ratio
 from headstart.models import MLP
 from headstart.plans import Fixed, Online
 from headstart.studies.less_data import (
-    ACCURACY,
     FIRST_PHASE_STEPS,
+    FULL_BATCH_PRESETS,
     PAPER_TITLE,
-    RELATIVE_LOSS,
+    FullBatchKnobs,
     Panel,
     after_first_phase,
-    arms_of,
-    at_common_rate,
     draw_lines,
+    full_batch_arms,
     index_run,
     parity_run,
     small_and_large,
@@ -48,53 +46,17 @@ CURVES = (
 )
 
 
-@dataclass(frozen=True)
-class Knobs(lab.Knobs):
-    """Sizes, lengths in steps, where each sweep begins, and the common learning rates."""
-
-    width: int = 64
-    dim: int = 20
-    degree: int = 6
-    samples: int = 2**14
-    steps: int = 2500
-    rates: tuple[float, float] = (0.2, 0.28)
-    common_rate: float = 0.24
-    index_dim: int = 40
-    index_samples: tuple[int, int] = (8000, 64000)
-    index_steps: int = 1000
-    index_rates: tuple[float, float] = (0.16, 0.23)
-    index_common_rate: float = 0.16
-
-
-PAPER = Knobs(num_seeds=64, num_selection_seeds=16)
-LAPTOP = Knobs(num_seeds=24, num_selection_seeds=6, dim=18, steps=1500, index_samples=(1000, 8000), index_steps=360)
-SMOKE = Knobs(
-    num_seeds=2,
-    num_selection_seeds=1,
-    width=8,
-    dim=6,
-    degree=2,
-    samples=48,
-    steps=120,
-    rates=(0.4, 0.58),
-    index_dim=4,
-    index_samples=(64, 256),
-    index_steps=120,
-    index_rates=(0.15, 0.26),
-)
-
-
-def panels(k: Knobs) -> list[Panel]:
+def panels(k: FullBatchKnobs) -> tuple[Panel, Panel]:
     """Parity and the single-index model."""
     few, many = k.index_samples
-    return [
+    return (
         Panel(
             name="parity",
             title=f"GD, ({k.dim},{k.degree})-parity",
             run=parity_run(k.dim, k.degree, FullBatch(), k.steps, MLP(k.width, bias=False)),
             rates=k.rates,
             lines=small_and_large(Fixed(k.samples), Online(), (f"{k.samples:,} samples", f"all {2**k.dim:,} points")),
-            target=ACCURACY,
+            target=k.accuracy,
         ),
         Panel(
             name="index",
@@ -102,16 +64,9 @@ def panels(k: Knobs) -> list[Panel]:
             run=index_run(k.index_dim, FullBatch(), k.index_steps, MLP(k.width)),
             rates=k.index_rates,
             lines=small_and_large(two_phases(few, many), Fixed(many), (f"{few:,}, then {many:,}", f"{many:,} samples")),
-            target=RELATIVE_LOSS,
+            target=k.relative_loss,
         ),
-    ]
-
-
-def arms(k: Knobs) -> list[lab.Arm]:
-    """The arms of both panels, and each again at the common rate."""
-    parity, index = panels(k)
-    common = at_common_rate(parity, k.common_rate) + at_common_rate(index, k.index_common_rate)
-    return arms_of((parity, index)) + common
+    )
 
 
 def early(trace: Trace) -> float:
@@ -119,7 +74,7 @@ def early(trace: Trace) -> float:
     return after_first_phase(trace, readout_ratio(trace))
 
 
-def claims(k: Knobs) -> list[lab.Claim]:
+def claims(k: FullBatchKnobs) -> list[lab.Claim]:
     """For each panel, at the best rates and at a common one."""
     out = []
     for panel in panels(k):
@@ -153,9 +108,9 @@ STUDY = lab.Study(
     title="Small sets grow the readout faster than the input layer",
     paper=PAPER_TITLE,
     figures="Figs. 12 and 13",
-    presets={"smoke": SMOKE, "laptop": LAPTOP, "paper": PAPER},
+    presets=FULL_BATCH_PRESETS,
     minutes={"smoke": 0.1, "laptop": 3.0, "paper": 90.0},
-    arms=arms,
+    arms=lambda knobs: full_batch_arms(panels(knobs), knobs),
     claims=claims,
     figure=figure,
     doc=__doc__ or "",

@@ -18,7 +18,6 @@ Tried     By area, the population arms of parity choose rates near the edge of s
 Shrunk    The laptop preset has d = 18 instead of 20, 1,000 and 8,000 samples instead of 8,000 and 64,000.
 """
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import headstart.lab as lab
@@ -30,16 +29,15 @@ from headstart.methods import RandomLabels
 from headstart.models import MLP
 from headstart.plans import Fixed, Online
 from headstart.studies.less_data import (
-    ACCURACY,
     FIRST_PHASE_STEPS,
+    FULL_BATCH_PRESETS,
     PAPER_TITLE,
-    RELATIVE_LOSS,
+    FullBatchKnobs,
     Line,
     Panel,
     after_first_phase,
-    arms_of,
-    at_common_rate,
     draw_lines,
+    full_batch_arms,
     index_run,
     parity_run,
     two_phases,
@@ -52,47 +50,7 @@ SAME = lab.Within(0.8, 1.25)
 RATIO = Curve(r"$\|a\|_2 / \|W\|_F$", readout_ratio)
 
 
-@dataclass(frozen=True)
-class Knobs(lab.Knobs):
-    """Sizes, lengths in steps, and where each sweep of learning rates begins."""
-
-    width: int = 64
-    dim: int = 20
-    degree: int = 6
-    samples: int = 2**14
-    steps: int = 2500
-    rates: tuple[float, float] = (0.2, 0.28)
-    index_dim: int = 40
-    index_samples: tuple[int, int] = (8000, 64000)
-    index_steps: int = 1000
-    index_rates: tuple[float, float] = (0.16, 0.23)
-    common_rate: float = 0.24
-    index_common_rate: float = 0.16
-    accuracy: float = ACCURACY
-    relative_loss: float = RELATIVE_LOSS
-
-
-PAPER = Knobs(num_seeds=64, num_selection_seeds=16)
-LAPTOP = Knobs(num_seeds=24, num_selection_seeds=6, dim=18, steps=1500, index_samples=(1000, 8000), index_steps=360)
-SMOKE = Knobs(
-    num_seeds=2,
-    num_selection_seeds=1,
-    width=8,
-    dim=6,
-    degree=2,
-    samples=48,
-    steps=140,
-    rates=(0.3, 0.43),
-    index_dim=4,
-    index_samples=(64, 256),
-    index_steps=140,
-    index_rates=(0.15, 0.26),
-    accuracy=0.55,
-    relative_loss=0.97,
-)
-
-
-def panels(k: Knobs) -> tuple[Panel, Panel]:
+def panels(k: FullBatchKnobs) -> tuple[Panel, Panel]:
     """Parity and the single-index model, three arms each."""
     small, large = lab.Side.SMALL, lab.Side.LARGE
     few, many = k.index_samples
@@ -123,19 +81,12 @@ def panels(k: Knobs) -> tuple[Panel, Panel]:
     return parity, index
 
 
-def arms(k: Knobs) -> list[lab.Arm]:
-    """The arms of both panels, and each again at a common rate."""
-    parity, index = panels(k)
-    common = at_common_rate(parity, k.common_rate) + at_common_rate(index, k.index_common_rate)
-    return arms_of((parity, index)) + common
-
-
 def ratio_after_first_phase(trace: Trace) -> float:
     """|a| / |W|_F at the last record of the first phase."""
     return after_first_phase(trace, readout_ratio(trace))
 
 
-def claims(k: Knobs) -> list[lab.Claim]:
+def claims(k: FullBatchKnobs) -> list[lab.Claim]:
     """For each panel: faster than the large set, as fast as true labels, and the same for the norm ratio."""
     out = []
     for panel in panels(k):
@@ -200,9 +151,9 @@ STUDY = lab.Study(
     title="A first phase on random labels speeds up learning",
     paper=PAPER_TITLE,
     figures="Fig. 4",
-    presets={"smoke": SMOKE, "laptop": LAPTOP, "paper": PAPER},
+    presets=FULL_BATCH_PRESETS,
     minutes={"smoke": 0.2, "laptop": 3.0, "paper": 90.0},
-    arms=arms,
+    arms=lambda knobs: full_batch_arms(panels(knobs), knobs),
     claims=claims,
     figure=figure,
     doc=__doc__ or "",
