@@ -4,12 +4,29 @@ import headstart as hs
 traces = hs.train(run, seeds=range(64))
 """
 
-from headstart.core.errors import HeadstartError
-from headstart.core.metric import Metric
-from headstart.core.roles import Parameter, Role
-from headstart.core.streams import Stream
-from headstart.core.trace import Status, Trace, Traces
-from headstart.core.units import Batch, Budget, FullBatch
+from headstart.core.errors import (
+    HeadstartError,
+)
+from headstart.core.metric import (
+    Metric,
+)
+from headstart.core.roles import (
+    Parameter,
+    Role,
+)
+from headstart.core.streams import (
+    Stream,
+)
+from headstart.core.trace import (
+    Status,
+    Trace,
+    Traces,
+)
+from headstart.core.units import (
+    Batch,
+    Budget,
+    FullBatch,
+)
 from headstart.lab import (
     Arm,
     Claim,
@@ -31,14 +48,69 @@ from headstart.lab import (
     open_store,
     train,
 )
-from headstart.lab.figures import draw_curve, house_style
-from headstart.losses import MSE, Correlation, CrossEntropy, Hinge, Logistic
-from headstart.measures import Estimate, bootstrap
-from headstart.methods import LayerScale, Method, MuP, QueryKey, RandomLabels, SampledBias, Whiten, ZeroMean
-from headstart.models import MLP, Activation, Init, Model, Readout, Signs, Symbols, Transformer, Vectors
-from headstart.optimizers import SGD, AdamW
-from headstart.plans import AutoPhases, ByRole, Fixed, Online, Phase, Phases, Plan, TwoSet
-from headstart.run import Fresh, From, Reaches, Run, Same, Step
+from headstart.lab.figures import (
+    draw_curve,
+    house_style,
+)
+from headstart.losses import (
+    MSE,
+    Correlation,
+    CrossEntropy,
+    Hinge,
+    Logistic,
+)
+from headstart.measures import (
+    Estimate,
+    bootstrap,
+)
+from headstart.methods import (
+    LayerScale,
+    Method,
+    MuP,
+    QueryKey,
+    RandomLabels,
+    SampledBias,
+    Whiten,
+    ZeroMean,
+)
+from headstart.models import (
+    MLP,
+    Activation,
+    Init,
+    Model,
+    Readout,
+    Signs,
+    Symbols,
+    Transformer,
+    Vectors,
+)
+from headstart.optimizers import (
+    SGD,
+    AdamW,
+)
+from headstart.plans import (
+    AutoPhases,
+    ByRole,
+    Fixed,
+    Online,
+    Phase,
+    PhasedBatchSampler,
+    PhasedLoader,
+    Phases,
+    PhaseSchedule,
+    Plan,
+    Relabel,
+    TwoSet,
+    repeat_first,
+)
+from headstart.run import (
+    Fresh,
+    From,
+    Reaches,
+    Run,
+    Same,
+    Step,
+)
 from headstart.tasks import (
     Hermite,
     InContextRegression,
@@ -91,12 +163,16 @@ __all__ = [
     "Parameter",
     "Parity",
     "Phase",
+    "PhaseSchedule",
+    "PhasedBatchSampler",
+    "PhasedLoader",
     "Phases",
     "Plan",
     "QueryKey",
     "RandomLabels",
     "Reaches",
     "Readout",
+    "Relabel",
     "Results",
     "Role",
     "Run",
@@ -132,5 +208,6 @@ __all__ = [
     "draw_curve",
     "house_style",
     "open_store",
+    "repeat_first",
     "train",
 ]
