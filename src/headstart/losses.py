@@ -88,6 +88,7 @@ class CrossEntropy:
         return logsumexp(prediction, dim=-1) - right
 
 
+@dataclass(frozen=True)
 class CorrelationLoss:
     """The correlation loss for a training loop of your own: -y f over a batch, as a mean, a sum or sample by sample.
 
