@@ -52,6 +52,16 @@ from headstart.lab.figures import (
     draw_curve,
     house_style,
 )
+from headstart.lab.probe import (
+    probe,
+)
+from headstart.lab.probe_problem import (
+    Problem,
+)
+from headstart.lab.probe_verdict import (
+    Probe,
+    ProbeVerdict,
+)
 from headstart.losses import (
     MSE,
     Correlation,
@@ -176,6 +186,9 @@ __all__ = [
     "PhasedLoader",
     "Phases",
     "Plan",
+    "Probe",
+    "ProbeVerdict",
+    "Problem",
     "QueryKey",
     "RandomLabels",
     "Reaches",
@@ -220,6 +233,7 @@ __all__ = [
     "mup_groups",
     "open_store",
     "param_groups",
+    "probe",
     "repeat_first",
     "train",
 ]
