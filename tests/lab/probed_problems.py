@@ -34,16 +34,16 @@ def network(*sizes):
 
 
 def parity(dim=20, degree=6, rows=2**18, width=64):
-    """The product of six of twenty signs, from a quarter of all points."""
+    """The product of six of twenty signs, from a quarter of all points, for a three-layer network."""
     x = random_signs(rows, dim, seed=0)
     test = random_signs(2048, dim, seed=1)
     return hs.Problem(
-        model=lambda: network(dim, width, 1),
+        model=lambda: network(dim, width, width, 1),
         dataset=TensorDataset(x, x[:, :degree].prod(dim=1)),
         test_set=TensorDataset(test, test[:, :degree].prod(dim=1)),
         loss=nn.functional.mse_loss,
         metric=lambda prediction, target: (prediction * target > 0).float().mean(),
         optimizer=torch.optim.SGD,
-        batch_size=64,
-        lr=0.15,
+        batch_size=128,
+        lr=0.2,
     )

@@ -35,7 +35,7 @@ def test_linear_regression_has_no_gap():
 
 @pytest.mark.slow
 def test_parity_has_a_gap():
-    outcome = hs.probe(probed_problems.parity, steps=3000, seeds=16, max_seeds=48, rates=(0.7, 1.0, 1.4))
+    outcome = hs.probe(probed_problems.parity, steps=2200, seeds=8, max_seeds=24, rates=(0.7, 1.0, 1.4))
     assert outcome.verdict is hs.ProbeVerdict.GAP
     assert outcome.best != FULL
     assert outcome.ratios[outcome.best].high < 1

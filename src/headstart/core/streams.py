@@ -97,17 +97,30 @@ def permute(seed: int, stream: Stream, id: ArrayLike, index: ArrayLike, size: in
     if not 1 <= size < 2**62 or (index.size and not (index.min() >= 0 and index.max() < size)):
         raise HeadstartError(f"permute(size={size!r}): indices must lie in [0, size), 1 <= size < 2^62")
     half = max(2, ((size - 1).bit_length() + 1) // 2)
-    ids, which = np.unique(np.asarray(id, dtype=np.uint64), return_inverse=True)
-    keys = words(seed, stream, ids, _FEISTEL_ROUNDS).T
-    if ids.size > 1:
-        keys = keys[:, np.broadcast_to(which.reshape(np.shape(id)), index.shape).ravel()]
+    keys = _round_keys(seed, stream, np.asarray(id, dtype=np.uint64), index.shape)
     value = _feistel(index.ravel().astype(np.uint64), keys, half)
     outside = np.flatnonzero(value >= np.uint64(size))
     while outside.size:
-        walked = _feistel(value[outside], keys if ids.size == 1 else keys[:, outside], half)
+        walked = _feistel(value[outside], keys if keys.shape[1] == 1 else keys[:, outside], half)
         value[outside] = walked
         outside = outside[walked >= np.uint64(size)]
     return value.astype(np.int64).reshape(index.shape)
+
+
+def _round_keys(seed: int, stream: Stream, ids: NDArray[np.uint64], shape: tuple[int, ...]) -> Words:
+    """The keys of each round for ids that broadcast to `shape`: uint32[rounds, n], or [rounds, 1] for one id."""
+    if not ids.size:
+        return np.empty((_FEISTEL_ROUNDS, 1), dtype=np.uint32)
+    low, high = int(ids.min()), int(ids.max())
+    if low == high:
+        return words(seed, stream, [low], _FEISTEL_ROUNDS).T
+    if high - low <= ids.size:  # epochs come as a range, which needs no sorting
+        which: NDArray[np.intp] = (ids - np.uint64(low)).astype(np.intp)
+        different = np.uint64(low) + np.arange(high - low + 1, dtype=np.uint64)
+    else:
+        different, which = np.unique(ids, return_inverse=True)
+    each = np.broadcast_to(which.reshape(ids.shape), shape).ravel()
+    return words(seed, stream, different, _FEISTEL_ROUNDS).T[:, each]
 
 
 def _feistel(value: NDArray[np.uint64], keys: Words, half: int) -> NDArray[np.uint64]:
@@ -118,19 +131,20 @@ def _feistel(value: NDArray[np.uint64], keys: Words, half: int) -> NDArray[np.ui
     mask = np.uint32((1 << half) - 1)
     left = (value >> np.uint64(half)).astype(np.uint32)
     right = (value & np.uint64(mask)).astype(np.uint32)
+    mixed, scratch = np.empty_like(left), np.empty_like(left)
     for key in keys:
-        mixed = _mix(right ^ key)
+        np.bitwise_xor(right, key, out=mixed)
+        _mix(mixed, scratch)
         mixed &= mask
-        mixed ^= left
-        left, right = right, mixed
+        left ^= mixed
+        left, right = right, left
     return (left.astype(np.uint64) << np.uint64(half)) | right
 
 
-def _mix(x: Words) -> Words:
-    """A 32-bit avalanche (the finaliser of MurmurHash3), in place."""
-    x ^= x >> np.uint32(16)
+def _mix(x: Words, scratch: Words) -> None:
+    """A 32-bit avalanche (the finaliser of MurmurHash3), in place; `scratch` is of the same shape."""
+    x ^= np.right_shift(x, np.uint32(16), out=scratch)
     x *= np.uint32(0x85EBCA6B)
-    x ^= x >> np.uint32(13)
+    x ^= np.right_shift(x, np.uint32(13), out=scratch)
     x *= np.uint32(0xC2B2AE35)
-    x ^= x >> np.uint32(16)
-    return x
+    x ^= np.right_shift(x, np.uint32(16), out=scratch)

@@ -6,7 +6,7 @@ import sys
 from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sized
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,8 +17,21 @@ from headstart.plans.course import Place
 from headstart.plans.schedule import PhaseSchedule
 
 # Rows are drawn so many at a time: enough to make one draw cheap, and all the memory a sampler needs.
-_BLOCK = 2**15
+_BLOCK = 2**16
+# The rows of a small subset are looked up in a list; larger ones are computed again and again.
+_MOST_LISTED = 2**16
 State = dict[str, Any]
+
+
+class _Block(NamedTuple):
+    """The rows of steps first .. end - 1, int64[steps, rows a step], all of one stretch of one phase."""
+
+    stretch: tuple[int, int]
+    first: int
+    end: int
+    rows: NDArray[np.int64]
+    share: int  # rows of a micro-batch over all replicas
+    may_end: bool  # a report may end the phase at any step
 
 
 class PhasedBatchSampler:
@@ -63,6 +76,7 @@ class PhasedBatchSampler:
         # Accelerate reads a missing size as "sizes vary".
         self.batch_size = sizes.pop() if len(sizes) == 1 else None
         self._begin, self._loaded = 0, False
+        self._listed = np.empty(0, dtype=np.int64)
         self._restart()
 
     def _restart(self) -> None:
@@ -72,7 +86,7 @@ class PhasedBatchSampler:
         self._decided = 1  # the phase is known of steps below this one
         self._metric: float | None = None
         self._position = 0
-        self._block: tuple[tuple[int, int], int, NDArray[np.int64]] | None = None
+        self._block: _Block | None = None
 
     def __len__(self) -> int:
         """The batches of a whole pass: steps x accumulate."""
@@ -86,7 +100,8 @@ class PhasedBatchSampler:
             self._restart()
         self._position = self._begin
         self._begin = 0
-        while self._position < len(self):
+        total = len(self)
+        while self._position < total:
             batch = self._batch(self._position)
             self._position += 1
             yield batch
@@ -154,7 +169,15 @@ class PhasedBatchSampler:
     def _stretch(self, step: int) -> tuple[int, int]:
         """(leg, its first step) of a step: looked up if it was decided before, else observed now."""
         while self._decided <= step:
-            place = self._courses[self._place.leg].observe(self._place, self._decided, self._metric)
+            course = self._courses[self._place.leg]
+            if course.legs[self._place.leg].target is None:
+                # Nothing but its length ends this leg: go on to its end at once.
+                left = course.steps_left(self._place, self._decided)
+                sure = step + 1 - self._decided if left is None else min(left, step + 1 - self._decided)
+                if sure > 0:
+                    self._decided += sure
+                    continue
+            place = course.observe(self._place, self._decided, self._metric)
             if place.stretch != self._stretches[-1]:
                 self._stretches.append(place.stretch)
                 self._metric = None  # it was about the phase that is over
@@ -165,14 +188,22 @@ class PhasedBatchSampler:
     def _batch(self, position: int) -> list[int]:
         """The rows of this replica's batch number `position`."""
         step, part = divmod(position, self.accumulate)
-        stretch = self._stretch(step)
-        whole = self.route.batches[stretch[0]]
-        if self._block is None or self._block[0] != stretch or not 0 <= step - self._block[1] < len(self._block[2]):
-            self._block = stretch, step, self._rows(stretch, step, max(1, _BLOCK // whole))
-        rows = self._block[2][step - self._block[1]]
-        share = whole // self.accumulate
+        block = self._block
+        if block is None or not block.first <= step < block.end or block.may_end:
+            block = self._block = self._block_at(step)
+        rows, share = block.rows[step - block.first], block.share
         mine: list[int] = rows[part * share + self.rank : (part + 1) * share : self.num_replicas].tolist()
         return mine
+
+    def _block_at(self, step: int) -> "_Block":
+        """The block that holds a step: the present one, if the step is still of its phase, or a new one."""
+        leg, began = self._stretch(step)
+        old, whole = self._block, self.route.batches[leg]
+        if old is not None and old.stretch == (leg, began) and old.first <= step < old.end:
+            return old
+        rows = self._rows((leg, began), step, max(1, _BLOCK // whole))
+        may_end = self._courses[leg].legs[leg].target is not None
+        return _Block((leg, began), step, step + len(rows), rows, whole // self.accumulate, may_end)
 
     def _rows(self, stretch: tuple[int, int], step: int, num_steps: int) -> NDArray[np.int64]:
         """The rows of `num_steps` steps of a leg, cut at its end: int64[steps, rows a step]."""
@@ -180,8 +211,18 @@ class PhasedBatchSampler:
         left = course.steps_left(place, step)
         num_steps = min(num_steps, self.route.steps - step, num_steps if left is None else left)
         ids = course.ids(place, step, num_steps)
-        # Ids count through the subsets; this permutation says which rows they are, so that subsets are random.
-        return permute(self.seed, Stream.DATA, 0, ids, self.num_rows).reshape(num_steps, -1)
+        return self._rows_of(ids, stretch[0]).reshape(num_steps, -1)
+
+    def _rows_of(self, ids: NDArray[np.int64], leg: int) -> NDArray[np.int64]:
+        """Ids count through the subsets; a permutation of the rows says which they are, so that subsets are random."""
+        pool, favoured = self._courses[leg].legs[leg].pool, self._courses[leg].legs[leg].favoured
+        if pool.size == self.num_rows and favoured is None:
+            return ids  # all rows are all rows in any order
+        if pool.size is None or pool.first + pool.size > _MOST_LISTED:
+            return permute(self.seed, Stream.DATA, 0, ids, self.num_rows)
+        if len(self._listed) < pool.first + pool.size:
+            self._listed = permute(self.seed, Stream.DATA, 0, np.arange(pool.first + pool.size), self.num_rows)
+        return self._listed[ids]
 
 
 def replicas(num_replicas: int | None, rank: int | None) -> tuple[int, int]:
