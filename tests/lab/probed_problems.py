@@ -45,5 +45,5 @@ def parity(dim=20, degree=6, rows=2**18, width=64):
         metric=lambda prediction, target: (prediction * target > 0).float().mean(),
         optimizer=torch.optim.SGD,
         batch_size=128,
-        lr=0.2,
+        lr=0.25,
     )

@@ -9,8 +9,7 @@ from numpy.typing import NDArray
 
 from headstart.lab.figures import house_style
 from headstart.lab.probe_arms import FULL
-from headstart.measures import Estimate, mean_band
-from headstart.measures.time_ratio import time_ratio
+from headstart.measures import Estimate, bootstrap_bounds, censored_time, mean_band, quotient
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -159,6 +158,14 @@ _SENTENCES = {
 }
 
 
+def time_ratio(
+    axis: NDArray[np.float64], small: NDArray[np.float64], full: NDArray[np.float64], target: float, level: float
+) -> Estimate:
+    """The compute to the target of one arm over that of another, arms paired by seed."""
+    one, other = (censored_time(axis, curves, target, True) for curves in (small, full))
+    return bootstrap_bounds(lambda rows: quotient(one(rows), other(rows)), len(small), level)
+
+
 def conclude(
     arms: tuple[ArmResult, ...],
     *,
@@ -181,7 +188,7 @@ def conclude(
         level = 1 - ERROR / (num_looks * max(1, len(others)))
         for arm in others:
             assert arm.curves is not None
-            ratios[arm.name] = time_ratio((axis, arm.curves), (axis, full.curves), target, True, level)
+            ratios[arm.name] = time_ratio(axis, arm.curves, full.curves, target, level)
     winners = [name for name, r in ratios.items() if r.high < 1 and r.value < 1 - MARGIN]
     verdict = ProbeVerdict.UNDECIDED
     if not learned:
