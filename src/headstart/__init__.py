@@ -4,12 +4,29 @@ import headstart as hs
 traces = hs.train(run, seeds=range(64))
 """
 
-from headstart.core.errors import HeadstartError
-from headstart.core.metric import Metric
-from headstart.core.roles import Parameter, Role
-from headstart.core.streams import Stream
-from headstart.core.trace import Status, Trace, Traces
-from headstart.core.units import Batch, Budget, FullBatch
+from headstart.core.errors import (
+    HeadstartError,
+)
+from headstart.core.metric import (
+    Metric,
+)
+from headstart.core.roles import (
+    Parameter,
+    Role,
+)
+from headstart.core.streams import (
+    Stream,
+)
+from headstart.core.trace import (
+    Status,
+    Trace,
+    Traces,
+)
+from headstart.core.units import (
+    Batch,
+    Budget,
+    FullBatch,
+)
 from headstart.lab import (
     Arm,
     Claim,
@@ -31,14 +48,85 @@ from headstart.lab import (
     open_store,
     train,
 )
-from headstart.lab.figures import draw_curve, house_style
-from headstart.losses import MSE, Correlation, CrossEntropy, Hinge, Logistic
-from headstart.measures import Estimate, bootstrap
-from headstart.methods import LayerScale, Method, MuP, QueryKey, RandomLabels, SampledBias, Whiten, ZeroMean
-from headstart.models import MLP, Activation, Init, Model, Readout, Signs, Symbols, Transformer, Vectors
-from headstart.optimizers import SGD, AdamW
-from headstart.plans import AutoPhases, ByRole, Fixed, Online, Phase, Phases, Plan, TwoSet
-from headstart.run import Fresh, From, Reaches, Run, Same, Step
+from headstart.lab.figures import (
+    draw_curve,
+    house_style,
+)
+from headstart.lab.probe import (
+    probe,
+)
+from headstart.lab.probe_problem import (
+    Problem,
+)
+from headstart.lab.probe_verdict import (
+    Probe,
+    ProbeVerdict,
+)
+from headstart.losses import (
+    MSE,
+    Correlation,
+    CorrelationLoss,
+    CrossEntropy,
+    Hinge,
+    Logistic,
+)
+from headstart.measures import (
+    Estimate,
+    bootstrap,
+)
+from headstart.methods import (
+    GradientFilter,
+    LayerScale,
+    Method,
+    MuP,
+    QueryKey,
+    RandomLabels,
+    SampledBias,
+    Scale,
+    Whiten,
+    ZeroMean,
+    balance_layers,
+    mup_groups,
+    param_groups,
+)
+from headstart.models import (
+    MLP,
+    Activation,
+    Init,
+    Model,
+    Readout,
+    Signs,
+    Symbols,
+    Transformer,
+    Vectors,
+)
+from headstart.optimizers import (
+    SGD,
+    AdamW,
+)
+from headstart.plans import (
+    AutoPhases,
+    ByRole,
+    Fixed,
+    Online,
+    Phase,
+    PhasedBatchSampler,
+    PhasedLoader,
+    Phases,
+    PhaseSchedule,
+    Plan,
+    Relabel,
+    TwoSet,
+    repeat_first,
+)
+from headstart.run import (
+    Fresh,
+    From,
+    Reaches,
+    Run,
+    Same,
+    Step,
+)
 from headstart.tasks import (
     Hermite,
     InContextRegression,
@@ -65,6 +153,7 @@ __all__ = [
     "ByRole",
     "Claim",
     "Correlation",
+    "CorrelationLoss",
     "CrossEntropy",
     "Estimate",
     "FinalRatio",
@@ -72,6 +161,7 @@ __all__ = [
     "Fresh",
     "From",
     "FullBatch",
+    "GradientFilter",
     "HeadstartError",
     "Hermite",
     "Hinge",
@@ -91,18 +181,26 @@ __all__ = [
     "Parameter",
     "Parity",
     "Phase",
+    "PhaseSchedule",
+    "PhasedBatchSampler",
+    "PhasedLoader",
     "Phases",
     "Plan",
+    "Probe",
+    "ProbeVerdict",
+    "Problem",
     "QueryKey",
     "RandomLabels",
     "Reaches",
     "Readout",
+    "Relabel",
     "Results",
     "Role",
     "Run",
     "Same",
     "SampledBias",
     "Samples",
+    "Scale",
     "Side",
     "Signs",
     "Simulated",
@@ -127,10 +225,15 @@ __all__ = [
     "Within",
     "ZeroMean",
     "above",
+    "balance_layers",
     "below",
     "bootstrap",
     "draw_curve",
     "house_style",
+    "mup_groups",
     "open_store",
+    "param_groups",
+    "probe",
+    "repeat_first",
     "train",
 ]

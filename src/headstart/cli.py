@@ -18,6 +18,7 @@ from headstart.core.errors import HeadstartError
 from headstart.lab.conduct import conduct, make_report
 from headstart.lab.explain import explain_studies, print_explanation
 from headstart.lab.figures import save_figure
+from headstart.lab.probe import probe
 from headstart.lab.progress import display
 from headstart.lab.report import claims_table, scoreboard, update_readme, write_report
 from headstart.lab.store import Store, default_path, open_store
@@ -332,6 +333,35 @@ def report(
                 print(path)
     if update_readme(readme, out):
         print(readme)
+
+
+@app.command(name="probe")
+def probe_(
+    factory: Annotated[Positional[str], arg(metavar="MODULE:FACTORY", help="a function that returns an hs.Problem")],
+    /,
+    steps: Annotated[int, arg(metavar="N", help="optimizer steps of every arm")] = 2000,
+    seeds: Annotated[int, arg(metavar="N", help="seeds of every arm, and as many again while undecided")] = 8,
+    max_seeds: Annotated[int, arg(metavar="N", help="seeds at most")] = 32,
+    target: Annotated[
+        float | None, arg(metavar="X", help="the test metric to reach (default: 90% of the gain)")
+    ] = None,
+    seed: Annotated[int, arg(metavar="N", help="everything random follows from it")] = 0,
+    figure: Annotated[Path | None, arg(metavar="FILE", help="where to draw the arms: png, pdf or svg")] = None,
+    json: Json = False,
+) -> None:
+    """Say whether repeating a small subset pays on a problem of yours, at what cost, and the lines to paste.
+
+    Try: headstart probe my_problem:factory --steps 2000
+    """
+    outcome = probe(
+        factory, steps=steps, seeds=seeds, max_seeds=max_seeds, target=target, seed=seed, progress=display()
+    )
+    if figure is not None:
+        save_figure(outcome.figure(), figure, figure.suffix.lstrip(".") or "png")
+    if json:
+        _print(outcome.to_json())
+    else:
+        print(outcome)
 
 
 @app.command

@@ -211,3 +211,12 @@ def test_the_benchmark_of_transformers_splits_a_step_and_compares_stacks_with_th
     assert out["alone"] > 0
     assert [row["members"] for row in out["stacks"]] == [1, 2, 4]
     assert all(row[part] > 0 for row in out["stacks"] for part in ("forward_and_backward", "optimizer", "a_record"))
+
+
+def test_the_sampler_is_a_small_part_of_a_small_step():
+    from benchmarks.sampler import measure
+
+    found = measure(60_000, repeats=3)
+    assert found["phased"] < found["step"]
+    # The bar is 2%, printed by `python -m benchmarks.sampler`; a machine under test is noisy.
+    assert found["share"] < 0.05

@@ -64,6 +64,8 @@ def headstart_says(capsys, *args):
     return capsys.readouterr().out
 
 
+# Lightning's own, on a machine of its liking or not.
+@pytest.mark.filterwarnings("ignore:.*LeafSpec.*:FutureWarning", "ignore:.*does not have many workers.*")
 @pytest.mark.parametrize("path", [p for p in PAGES if blocks(p.read_text())], ids=lambda path: path.stem)
 def test_the_code_of_a_page_runs_from_top_to_bottom(path, desk):
     text = path.read_text()

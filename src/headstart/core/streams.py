@@ -86,32 +86,65 @@ def integers(seed: int, stream: Stream, ids: ArrayLike, num: int, high: int) -> 
     return ((words(seed, stream, ids, num).astype(np.uint64) * np.uint64(high)) >> _SHIFT).astype(np.int64)
 
 
-def permute(seed: int, stream: Stream, id: int, index: ArrayLike, size: int) -> NDArray[np.int64]:
+def permute(seed: int, stream: Stream, id: ArrayLike, index: ArrayLike, size: int) -> NDArray[np.int64]:
     """The image of each `index` under the permutation of [0, size) that (seed, stream, id) names. Holds no list.
 
-    A Feistel network on the smallest even number of bits that covers `size` (at least four), with round keys from the
-    stream, and cycle walking back into the range (Black and Rogaway, "Ciphers with arbitrary finite domains", 2002).
+    `id` is one number or broadcasts with `index`. A Feistel network on the smallest even number of bits that covers
+    `size` (at least four), with round keys from the stream, and cycle walking back into the range (Black and Rogaway,
+    "Ciphers with arbitrary finite domains", 2002).
     """
     index = np.asarray(index, dtype=np.int64)
     if not 1 <= size < 2**62 or (index.size and not (index.min() >= 0 and index.max() < size)):
         raise HeadstartError(f"permute(size={size!r}): indices must lie in [0, size), 1 <= size < 2^62")
-    half = np.uint64(max(2, ((size - 1).bit_length() + 1) // 2))
-    mask = np.uint64((1 << int(half)) - 1)
-    keys = words(seed, stream, [id], _FEISTEL_ROUNDS)[0].astype(np.uint64)
-    value = index.astype(np.uint64).ravel()
-    todo = np.ones(value.shape, dtype=bool)
-    while todo.any():
-        left, right = value[todo] >> half, value[todo] & mask
-        for key in keys:
-            left, right = right, left ^ (_mix(right ^ key) & mask)
-        value[todo] = (left << half) | right
-        todo[todo] = value[todo] >= np.uint64(size)
+    half = max(2, ((size - 1).bit_length() + 1) // 2)
+    keys = _round_keys(seed, stream, np.asarray(id, dtype=np.uint64), index.shape)
+    value = _feistel(index.ravel().astype(np.uint64), keys, half)
+    outside = np.flatnonzero(value >= np.uint64(size))
+    while outside.size:
+        walked = _feistel(value[outside], keys if keys.shape[1] == 1 else keys[:, outside], half)
+        value[outside] = walked
+        outside = outside[walked >= np.uint64(size)]
     return value.astype(np.int64).reshape(index.shape)
 
 
-def _mix(x: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """A 32-bit avalanche (the finaliser of MurmurHash3) applied to the low word, the high word folded in first."""
-    x = (x ^ (x >> _SHIFT)) & _LOW
-    x = ((x ^ (x >> np.uint64(16))) * np.uint64(0x85EBCA6B)) & _LOW
-    x = ((x ^ (x >> np.uint64(13))) * np.uint64(0xC2B2AE35)) & _LOW
-    return x ^ (x >> np.uint64(16))
+def _round_keys(seed: int, stream: Stream, ids: NDArray[np.uint64], shape: tuple[int, ...]) -> Words:
+    """The keys of each round for ids that broadcast to `shape`: uint32[rounds, n], or [rounds, 1] for one id."""
+    if not ids.size:
+        return np.empty((_FEISTEL_ROUNDS, 1), dtype=np.uint32)
+    low, high = int(ids.min()), int(ids.max())
+    if low == high:
+        return words(seed, stream, [low], _FEISTEL_ROUNDS).T
+    if high - low <= ids.size:  # epochs come as a range, which needs no sorting
+        which: NDArray[np.intp] = (ids - np.uint64(low)).astype(np.intp)
+        different = np.uint64(low) + np.arange(high - low + 1, dtype=np.uint64)
+    else:
+        different, which = np.unique(ids, return_inverse=True)
+    each = np.broadcast_to(which.reshape(ids.shape), shape).ravel()
+    return words(seed, stream, different, _FEISTEL_ROUNDS).T[:, each]
+
+
+def _feistel(value: NDArray[np.uint64], keys: Words, half: int) -> NDArray[np.uint64]:
+    """The network on 2 * half bits, uint64[n], with round keys uint32[rounds, n or 1].
+
+    Halves have at most 31 bits, so 32-bit words hold them: half the memory traffic of 64-bit ones.
+    """
+    mask = np.uint32((1 << half) - 1)
+    left = (value >> np.uint64(half)).astype(np.uint32)
+    right = (value & np.uint64(mask)).astype(np.uint32)
+    mixed, scratch = np.empty_like(left), np.empty_like(left)
+    for key in keys:
+        np.bitwise_xor(right, key, out=mixed)
+        _mix(mixed, scratch)
+        mixed &= mask
+        left ^= mixed
+        left, right = right, left
+    return (left.astype(np.uint64) << np.uint64(half)) | right
+
+
+def _mix(x: Words, scratch: Words) -> None:
+    """A 32-bit avalanche (the finaliser of MurmurHash3), in place; `scratch` is of the same shape."""
+    x ^= np.right_shift(x, np.uint32(16), out=scratch)
+    x *= np.uint32(0x85EBCA6B)
+    x ^= np.right_shift(x, np.uint32(13), out=scratch)
+    x *= np.uint32(0xC2B2AE35)
+    x ^= np.right_shift(x, np.uint32(16), out=scratch)

@@ -6,10 +6,9 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
 from headstart.core.errors import HeadstartError
-from headstart.measures import Estimate, bootstrap, bootstrap_bounds, monotone, time_to_target
+from headstart.measures import Bounds, Estimate, bootstrap, bootstrap_bounds, censored_time, quotient
 
 if TYPE_CHECKING:
     from headstart.core.trace import Trace
@@ -106,7 +105,6 @@ def check_paired(results: "Results", arms: Sequence[str]) -> None:
 
 
 AXES = ("steps", "samples", "flops")
-Bounds = Callable[[NDArray[np.int64]], tuple[float, float]]
 
 
 def time_bounds(results: "Results", arm: str, target: float, axis: str = "steps") -> Bounds:
@@ -114,22 +112,8 @@ def time_bounds(results: "Results", arm: str, target: float, axis: str = "steps"
 
     An arm that misses the target within its budget is censored: its time is anywhere from its budget to infinity.
     """
-    better, curves = results.metric(arm).higher_is_better, results.curves(arm)
     times = np.asarray(getattr(results.traces[arm].grid(), axis), dtype=np.float64)
-
-    def bounds(rows: NDArray[np.int64]) -> tuple[float, float]:
-        mean = monotone(curves[rows].mean(axis=0), better)
-        # Within the first interval between records a time is not resolved, so it counts as that interval.
-        time = max(time_to_target(times, mean, target, better), times[1])
-        return (time, time) if np.isfinite(time) else (float(times[-1]), float("inf"))
-
-    return bounds
-
-
-def _quotient(one: tuple[float, float], other: tuple[float, float]) -> tuple[float, float]:
-    """(least, most) of a quotient of two quantities known to lie between bounds."""
-    least = 0.0 if other[1] == float("inf") else one[0] / other[1]
-    return least, one[1] / other[0] if other[0] > 0 else float("inf")
+    return censored_time(times, results.curves(arm), target, results.metric(arm).higher_is_better)
 
 
 @dataclass(frozen=True)
@@ -159,7 +143,7 @@ class TimeRatio:
         """(least, most) of the ratio as a function of resampled rows."""
         check_paired(results, self.arms)
         small, large = (time_bounds(results, arm, self.target, self.axis) for arm in self.arms)
-        return lambda rows: _quotient(small(rows), large(rows))
+        return lambda rows: quotient(small(rows), large(rows))
 
     def __call__(self, results: "Results") -> Estimate:
         """The ratio with its interval."""
@@ -181,7 +165,7 @@ class GapRatio:
         check_paired(results, self.one.arms + self.other.arms)
         one, other = self.one.bounds(results), self.other.bounds(results)
         num = len(results.summaries[self.one.small])
-        return bootstrap_bounds(lambda rows: _quotient(one(rows), other(rows)), num)
+        return bootstrap_bounds(lambda rows: quotient(one(rows), other(rows)), num)
 
 
 @dataclass(frozen=True)

@@ -5,18 +5,22 @@ from headstart.measures.coordinates import coordinate_sizes
 from headstart.measures.intervals import Estimate, bootstrap, bootstrap_bounds, mean_band, share
 from headstart.measures.norms import readout_ratio
 from headstart.measures.power_law import exponent, medians
+from headstart.measures.time_ratio import Bounds, censored_time, quotient
 from headstart.measures.time_to_target import monotone, success_probability, time_to_target
 
 __all__ = [
+    "Bounds",
     "Estimate",
     "area_under",
     "bootstrap",
     "bootstrap_bounds",
+    "censored_time",
     "coordinate_sizes",
     "exponent",
     "mean_band",
     "medians",
     "monotone",
+    "quotient",
     "readout_ratio",
     "share",
     "success_probability",

@@ -131,12 +131,8 @@ class Course:
         if leg.replacement:
             steps = np.arange(step, step + num_steps)
             return first + integers(place.seed, Stream.ORDER, steps, self.batch, size).ravel()
-        ids = np.empty_like(positions)
-        epochs = positions // size
-        for epoch in range(epochs[0], epochs[-1] + 1):
-            key = _FIRST_PERMUTATION_ID + (place.leg << 40) + epoch
-            ids[epochs == epoch] = permute(place.seed, Stream.ORDER, key, positions[epochs == epoch] % size, size)
-        return first + ids
+        keys = _FIRST_PERMUTATION_ID + (place.leg << 40) + positions // size
+        return first + permute(place.seed, Stream.ORDER, keys, positions % size, size)
 
     def _mixed(self, leg: Leg, favoured: int, seed: int, step: int, positions: NDArray[np.int64]) -> NDArray[np.int64]:
         """Each example from the favoured ids with the leg's probability, else from the others, relative to the pool."""

@@ -13,9 +13,10 @@ from headstart.plans.course import Course, Leg, Pool, batch_size, check_pool
 class Phase:
     """One phase: how much data, and how long.
 
-    The data is `size` samples, or `fraction` of the online budget (batch size x steps of the whole run), or, with
-    neither, everything: fresh samples, or the exact population under `FullBatch()`. The length is `steps`, or `epochs`
-    over the pool, or, with neither, the rest of the run.
+    The data is `size` samples, or `fraction` of the online budget (batch size x steps of the whole run) or, in a
+    `PhaseSchedule`, of the data set, or, with neither, everything: fresh samples, the exact population under
+    `FullBatch()`, the whole data set of a `PhaseSchedule`. The length is `steps`, or `epochs` over the pool, or, with
+    neither, the rest of the run.
     """
 
     size: int | None = None
@@ -36,29 +37,43 @@ class Phase:
         if self.fraction is not None:
             check_positive("Phase", "fraction", self.fraction)
             if self.fraction > 1:
-                raise HeadstartError(f"Phase(fraction={self.fraction!r}): a fraction of the online budget is at most 1")
+                raise HeadstartError(
+                    f"Phase(fraction={self.fraction!r}): a fraction is at most 1; give a number of samples as size"
+                )
         if self.epochs is not None:
             check_positive("Phase", "epochs", self.epochs)
         if self.epochs is not None and self.size is None and self.fraction is None:
-            raise HeadstartError(f"Phase(epochs={self.epochs!r}): fresh samples have no epochs; give steps")
+            raise HeadstartError(
+                f"Phase(epochs={self.epochs!r}): fresh samples have no epochs; give steps, or in a PhaseSchedule "
+                "fraction=1, the whole data set"
+            )
 
-    def pool_size(self, batch: Batch | FullBatch, steps: int) -> int | None:
-        """The number of samples in a run of `steps` steps; None is everything."""
+    def pool_size(self, batch: Batch | FullBatch, steps: int | None, rows: int | None = None) -> int | None:
+        """The number of samples in a run of `steps` steps, on a data set of `rows` if there is one; None is everything.
+
+        With a data set nothing is without end: everything is `rows`.
+        """
         if self.fraction is None:
-            return self.size
+            return rows if self.size is None else self.size
+        if rows is not None:
+            return max(1, round(self.fraction * rows))
         if isinstance(batch, FullBatch):
             raise HeadstartError(
                 f"Phase(fraction={self.fraction!r}): a fraction is of the online budget, batch x steps, "
                 "which FullBatch() does not have; give size"
             )
+        assert steps is not None, "a run has a budget"
         return max(1, round(self.fraction * batch.size * steps))
 
-    def length(self, batch: Batch | FullBatch, steps: int) -> float | None:
-        """The length in steps of a run of `steps` steps, not rounded; None is the rest of the run."""
+    def length(self, batch: Batch | FullBatch, steps: int | None, rows: int | None = None) -> float | None:
+        """The length in steps, not rounded; None is the rest of the run."""
         if self.epochs is None or isinstance(batch, FullBatch):
             return self.steps if self.epochs is None else self.epochs
+        if self.size is not None:
+            return self.epochs * self.size / batch.size
         # Of the fraction itself, not of the pool it rounds to, so that schedules that sum to one fill the budget.
-        return self.epochs * (self.size / batch.size if self.size is not None else (self.fraction or 0) * steps)
+        share = (self.fraction or 0.0) * self.epochs
+        return share * rows / batch.size if rows is not None else share * (steps or 0)
 
 
 @dataclass(frozen=True)
@@ -85,25 +100,38 @@ class Phases:
 
     def course(self, batch: Batch | FullBatch, steps: int) -> Course:
         """One leg a phase. Boundaries are rounded to whole steps from exact running sums."""
+        return Course(self.legs([batch] * len(self.phases), steps), batch_size(batch))
+
+    def legs(self, batches: Sequence[Batch | FullBatch], steps: int | None, rows: int | None = None) -> tuple[Leg, ...]:
+        """The legs of a run of `steps` steps (None: as long as they take) with a batch for each phase.
+
+        With `rows`, fractions are of a data set of so many samples and everything is all of it.
+        """
         legs: list[Leg] = []
         exact, begun, seen = 0.0, 0, 0
-        for number, phase in enumerate(self.phases, start=1):
-            size = phase.pool_size(batch, steps)
-            length = phase.length(batch, steps)
+        for number, (phase, batch) in enumerate(zip(self.phases, batches, strict=True), start=1):
+            size = phase.pool_size(batch, steps, rows)
+            length = phase.length(batch, steps, rows)
             exact += length or 0.0
-            end = steps if length is None else max(begun + 1, round(exact))
-            if end > steps or begun >= steps:
+            end = max(begun + 1, round(exact)) if length is not None else steps if steps is not None else begun + 1
+            if steps is not None and (end > steps or begun >= steps):
                 raise HeadstartError(
                     f"Phases: phase {number} of {len(self.phases)} ends at step {max(end, begun + 1)}, beyond the "
-                    f"budget of {steps} steps; shorten it or raise Budget(steps=...)"
+                    f"budget of {steps} steps; shorten it or allow more steps"
                 )
             if size is None:
                 pool = Pool(seen)
                 seen += (end - begun) * (batch_size(batch) or 0)
             else:
                 check_pool(f"Phases, phase {number}", size, batch, self.replacement)
-                pool = Pool(0 if self.nested else seen, size)
-                seen = max(seen, pool.first + size)
+                pool = Pool(0 if self.nested or size == rows else seen, size)
+                seen = max(seen, pool.first + size) if size != rows else seen
+            if rows is not None and pool.size is not None and pool.first + pool.size > rows:
+                apart = "" if self.nested else f" after {pool.first} that earlier phases hold"
+                raise HeadstartError(
+                    f"PhaseSchedule: phase {number} needs {pool.size} samples{apart}, the data set has {rows}; "
+                    f"give size={rows - pool.first} at most, or a fraction"
+                )
             legs.append(Leg(pool, None if length is None else end - begun, self.replacement))
             begun = end
-        return Course(tuple(legs), batch_size(batch))
+        return tuple(legs)

@@ -1,0 +1,33 @@
+"""Times to a target that may be censored, and their ratios, as functions of which seeds to use."""
+
+from collections.abc import Callable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from headstart.measures.time_to_target import monotone, time_to_target
+
+Bounds = Callable[[NDArray[np.int64]], tuple[float, float]]
+
+
+def censored_time(
+    axis: NDArray[np.float64], curves: NDArray[np.float64], target: float, higher_is_better: bool
+) -> Bounds:
+    """(least, most) time to `target` of the monotone fit of the mean over some rows of [seeds, records].
+
+    Curves that miss the target are censored: their time is anywhere from the end of the axis to infinity.
+    """
+
+    def bounds(rows: NDArray[np.int64]) -> tuple[float, float]:
+        mean = monotone(curves[rows].mean(axis=0), higher_is_better)
+        # Within the first interval between records a time is not resolved, so it counts as that interval.
+        time = max(time_to_target(axis, mean, target, higher_is_better), float(axis[1]))
+        return (time, time) if np.isfinite(time) else (float(axis[-1]), float("inf"))
+
+    return bounds
+
+
+def quotient(one: tuple[float, float], other: tuple[float, float]) -> tuple[float, float]:
+    """(least, most) of a quotient of two quantities known to lie between bounds."""
+    least = 0.0 if other[1] == float("inf") else one[0] / other[1]
+    return least, one[1] / other[0] if other[0] > 0 else float("inf")

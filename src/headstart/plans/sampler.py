@@ -1,0 +1,268 @@
+"""A schedule as a torch batch sampler: the same plans, over the rows of a data set."""
+
+import hashlib
+import os
+import sys
+from bisect import bisect_right
+from collections.abc import Iterator, Mapping, Sized
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from headstart.core.errors import HeadstartError, check_count
+from headstart.core.streams import Stream, check_seed, permute
+from headstart.plans.course import Place
+from headstart.plans.schedule import PhaseSchedule
+
+# Rows are drawn so many at a time: enough to make one draw cheap, and all the memory a sampler needs.
+_BLOCK = 2**16
+# The rows of a small subset are looked up in a list; larger ones are computed again and again.
+_MOST_LISTED = 2**16
+State = dict[str, Any]
+
+
+class _Block(NamedTuple):
+    """The rows of steps first .. end - 1, int64[steps, rows a step], all of one stretch of one phase."""
+
+    stretch: tuple[int, int]
+    first: int
+    end: int
+    rows: NDArray[np.int64]
+    share: int  # rows of a micro-batch over all replicas
+    may_end: bool  # a report may end the phase at any step
+
+
+class PhasedBatchSampler:
+    """Batches of row numbers, spanning the whole schedule: give it to `DataLoader(batch_sampler=...)`.
+
+        sampler = PhasedBatchSampler(dataset, PhaseSchedule.geometric(steps=6000), batch_size=64)
+        loader = DataLoader(dataset, batch_sampler=sampler)
+
+    One pass is the whole of training. Batch k is a pure function of (schedule, rows, batch size, seed, replicas), so
+    `load_state_dict` gives exactly the remaining batches. No list of rows is held, however large the data set.
+
+    `batch_size` is what one replica takes at a time. Replicas default to the initialised torch.distributed group; each
+    step's rows are dealt to them in turn, disjoint and from the same phase. Under Accelerate or the Hugging Face
+    Trainer, which deal out batches themselves, the sampler is rank-unaware: there `accumulate` counts the processes
+    too. Phases count optimizer steps; `accumulate` micro-batches make a step.
+    """
+
+    drop_last = True  # every batch is full; Accelerate asks
+
+    def __init__(
+        self,
+        dataset_or_length: Sized | int,
+        schedule: PhaseSchedule,
+        batch_size: int = 32,
+        seed: int = 0,
+        num_replicas: int | None = None,
+        rank: int | None = None,
+        *,
+        accumulate: int = 1,
+    ) -> None:
+        self.num_rows = _num_rows(dataset_or_length)
+        if not isinstance(schedule, PhaseSchedule):
+            raise HeadstartError(f"PhasedBatchSampler(schedule={schedule!r}): give a PhaseSchedule")
+        check_count("PhasedBatchSampler", "batch_size", batch_size)
+        check_count("PhasedBatchSampler", "accumulate", accumulate)
+        check_seed(seed)
+        self.schedule, self.seed, self.accumulate = schedule, int(seed), accumulate
+        self.num_replicas, self.rank = replicas(num_replicas, rank)
+        self.route = schedule.route(self.num_rows, batch_size, self.num_replicas * accumulate)
+        self._courses = tuple(replace(self.route.course, batch=batch) for batch in self.route.batches)
+        sizes = {batch // (self.num_replicas * accumulate) for batch in self.route.batches}
+        # Accelerate reads a missing size as "sizes vary".
+        self.batch_size = sizes.pop() if len(sizes) == 1 else None
+        self._begin, self._loaded = 0, False
+        self._listed = np.empty(0, dtype=np.int64)
+        self._restart()
+
+    def _restart(self) -> None:
+        """Forget what was reported: the pass begins at step 0."""
+        self._place = self._courses[0].start(self.seed)
+        self._stretches: list[tuple[int, int]] = [self._place.stretch]
+        self._decided = 1  # the phase is known of steps below this one
+        self._metric: float | None = None
+        self._position = 0
+        self._block: _Block | None = None
+
+    def __len__(self) -> int:
+        """The batches of a whole pass: steps x accumulate."""
+        return self.route.steps * self.accumulate
+
+    def __iter__(self) -> Iterator[list[int]]:
+        """All batches from the first on, or, once after `load_state_dict`, those that remain."""
+        if self._loaded:
+            self._loaded = False
+        else:
+            self._restart()
+        self._position = self._begin
+        self._begin = 0
+        total = len(self)
+        while self._position < total:
+            batch = self._batch(self._position)
+            self._position += 1
+            yield batch
+
+    @property
+    def resumed(self) -> bool:
+        """Whether a state was loaded, so that the next pass begins in its middle."""
+        return self._loaded
+
+    @property
+    def phase(self) -> int:
+        """The phase, from 0 on, of the batch that was drawn last."""
+        return self.phase_of(max(0, self._position - 1))
+
+    def phase_of(self, batch: int) -> int:
+        """The phase, from 0 on, of batch number `batch`, which must have been drawn."""
+        return self._stretch(batch // self.accumulate)[0]
+
+    def report(self, metric: float) -> None:
+        """Tell an auto schedule how well the training batches are learned: higher is better.
+
+        It counts for every step until the next report. Replicas must report the same number: reduce it first.
+        """
+        if not np.isfinite(metric := float(metric)):
+            raise HeadstartError(f"report(metric={metric!r}): give a finite number")
+        self._metric = metric
+
+    def state_dict(self) -> State:
+        """Where the pass stands, as plain JSON data."""
+        return {
+            "batch": self._begin if self._loaded else self._position,
+            "stretches": [list(stretch) for stretch in self._stretches],
+            "decided": self._decided,
+            "total": self._place.total,
+            "metric": self._metric,
+            "sampler": self._identity(),
+        }
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """The next pass begins at the batch after those that `state` counts."""
+        for name, value in self._identity().items():
+            if state["sampler"].get(name) != value:
+                raise HeadstartError(
+                    f"load_state_dict: the state was saved with {name}={state['sampler'].get(name)!r}, this sampler "
+                    f"has {name}={value!r}; build it as it was, with the same schedule, data, batch and replicas"
+                )
+        self._restart()
+        self._begin, self._position, self._loaded = int(state["batch"]), int(state["batch"]), True
+        self._stretches = [(int(leg), int(began)) for leg, began in state["stretches"]]
+        self._decided, self._metric = int(state["decided"]), state["metric"]
+        leg, began = self._stretches[-1]
+        self._place = Place(self.seed, leg, began, float(state["total"]))
+
+    def _identity(self) -> dict[str, Any]:
+        """What decides the batches; the rank does not, so one replica's state serves all."""
+        return {
+            "schedule": hashlib.sha256(repr(self.schedule).encode()).hexdigest()[:16],
+            "num_rows": self.num_rows,
+            "batch_size": self.batch_size,
+            "seed": self.seed,
+            "num_replicas": self.num_replicas,
+            "accumulate": self.accumulate,
+        }
+
+    def _stretch(self, step: int) -> tuple[int, int]:
+        """(leg, its first step) of a step: looked up if it was decided before, else observed now."""
+        while self._decided <= step:
+            course = self._courses[self._place.leg]
+            if course.legs[self._place.leg].target is None:
+                # Nothing but its length ends this leg: go on to its end at once.
+                left = course.steps_left(self._place, self._decided)
+                sure = step + 1 - self._decided if left is None else min(left, step + 1 - self._decided)
+                if sure > 0:
+                    self._decided += sure
+                    continue
+            place = course.observe(self._place, self._decided, self._metric)
+            if place.stretch != self._stretches[-1]:
+                self._stretches.append(place.stretch)
+                self._metric = None  # it was about the phase that is over
+            self._place = place
+            self._decided += 1
+        return self._stretches[bisect_right(self._stretches, step, key=lambda stretch: stretch[1]) - 1]
+
+    def _batch(self, position: int) -> list[int]:
+        """The rows of this replica's batch number `position`."""
+        step, part = divmod(position, self.accumulate)
+        block = self._block
+        if block is None or not block.first <= step < block.end or block.may_end:
+            block = self._block = self._block_at(step)
+        rows, share = block.rows[step - block.first], block.share
+        mine: list[int] = rows[part * share + self.rank : (part + 1) * share : self.num_replicas].tolist()
+        return mine
+
+    def _block_at(self, step: int) -> "_Block":
+        """The block that holds a step: the present one, if the step is still of its phase, or a new one."""
+        leg, began = self._stretch(step)
+        old, whole = self._block, self.route.batches[leg]
+        if old is not None and old.stretch == (leg, began) and old.first <= step < old.end:
+            return old
+        rows = self._rows((leg, began), step, max(1, _BLOCK // whole))
+        may_end = self._courses[leg].legs[leg].target is not None
+        return _Block((leg, began), step, step + len(rows), rows, whole // self.accumulate, may_end)
+
+    def _rows(self, stretch: tuple[int, int], step: int, num_steps: int) -> NDArray[np.int64]:
+        """The rows of `num_steps` steps of a leg, cut at its end: int64[steps, rows a step]."""
+        place, course = Place(self.seed, *stretch), self._courses[stretch[0]]
+        left = course.steps_left(place, step)
+        num_steps = min(num_steps, self.route.steps - step, num_steps if left is None else left)
+        ids = course.ids(place, step, num_steps)
+        return self._rows_of(ids, stretch[0]).reshape(num_steps, -1)
+
+    def _rows_of(self, ids: NDArray[np.int64], leg: int) -> NDArray[np.int64]:
+        """Ids count through the subsets; a permutation of the rows says which they are, so that subsets are random."""
+        pool, favoured = self._courses[leg].legs[leg].pool, self._courses[leg].legs[leg].favoured
+        if pool.size == self.num_rows and favoured is None:
+            return ids  # all rows are all rows in any order
+        if pool.size is None or pool.first + pool.size > _MOST_LISTED:
+            return permute(self.seed, Stream.DATA, 0, ids, self.num_rows)
+        if len(self._listed) < pool.first + pool.size:
+            self._listed = permute(self.seed, Stream.DATA, 0, np.arange(pool.first + pool.size), self.num_rows)
+        return self._listed[ids]
+
+
+def replicas(num_replicas: int | None, rank: int | None) -> tuple[int, int]:
+    """(number of replicas, rank): as given, else those of torch.distributed, else (1, 0).
+
+    Under Accelerate exactly one party deals out batches, and that is Accelerate.
+    """
+    if (num_replicas is None) != (rank is None):
+        raise HeadstartError(f"num_replicas={num_replicas!r}, rank={rank!r}: give both or neither")
+    if num_replicas is None or rank is None:
+        num_replicas, rank = _group()
+    check_count("PhasedBatchSampler", "num_replicas", num_replicas)
+    check_count("PhasedBatchSampler", "rank", rank, minimum=0)
+    if rank >= num_replicas:
+        raise HeadstartError(f"rank={rank}: of num_replicas={num_replicas} the ranks are 0 .. {num_replicas - 1}")
+    return num_replicas, rank
+
+
+def _group() -> tuple[int, int]:
+    """The replicas of this process, as far as it belongs to a group."""
+    distributed = sys.modules.get("torch.distributed")
+    if distributed is not None and distributed.is_available() and distributed.is_initialized():
+        accelerate = sys.modules.get("accelerate.state")
+        if accelerate is not None and accelerate.PartialState._shared_state:
+            return 1, 0
+        return distributed.get_world_size(), distributed.get_rank()
+    if int(os.environ.get("WORLD_SIZE", "1")) > 1:
+        raise HeadstartError(
+            f"WORLD_SIZE={os.environ['WORLD_SIZE']} but torch.distributed is not initialised: call "
+            "torch.distributed.init_process_group() first, or give num_replicas and rank"
+        )
+    return 1, 0
+
+
+def _num_rows(dataset_or_length: Sized | int) -> int:
+    if isinstance(dataset_or_length, Sized):
+        dataset_or_length = len(dataset_or_length)
+    if isinstance(dataset_or_length, bool) or not isinstance(dataset_or_length, int) or dataset_or_length < 1:
+        raise HeadstartError(
+            f"PhasedBatchSampler(dataset_or_length={dataset_or_length!r}): give a data set with a length of at least "
+            "1, or that length; for a stream without one use repeat_first"
+        )
+    return dataset_or_length
