@@ -32,6 +32,8 @@ ACCURACY, RELATIVE_LOSS = 0.95, 0.3
 # The first phase on a single-index model: so many steps, under SGD on this share of the online samples.
 FIRST_PHASE_STEPS, POOL_FRACTION = 100, 0.01
 NUM_RECORDS = 100
+# A single spike of one seed would flatten every curve.
+LARGEST_LOSS_SHOWN = 2.0
 # "No gap" means, declared before any run: the ratio of the two times lies between these.
 NO_GAP = lab.Within(0.9, 1.1)
 
@@ -222,6 +224,8 @@ def draw_lines(ax: "Axes", results: lab.Results, panel: Panel, axis: str = "step
         ax.axhline(panel.target, color="#888888", linewidth=0.8, linestyle=":")
         ax.set_ylabel("test accuracy" if panel.learns_signs else "test loss / Var(y)")
         ax.legend(loc="lower right" if panel.learns_signs else "upper right")
+        if not panel.learns_signs:
+            ax.set_ylim(top=min(ax.get_ylim()[1], LARGEST_LOSS_SHOWN))
     else:
         ax.set_ylabel(curve.label)
         ax.legend()
