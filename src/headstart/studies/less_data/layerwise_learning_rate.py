@@ -12,9 +12,9 @@ Measured  The area under the test accuracy curve (accuracies at the end tie at 1
           For ReLU without biases rates (alpha^2 eta, eta / alpha^2) are the alpha-scaling of the initial weights, an
           identity that a contract test checks, so this study and mup_and_alpha must agree.
 Expected  The paper shows heatmaps: the best eta_1 is much larger than the best eta_2.
-Tried     The first laptop grid ended at a readout rate of 0.015, where both sides were best, and so did the second, with
-          two lower ones, at an input rate of 3.84; the grid was extended twice after that was seen. On it the gap at the
-          best pairs was -0.013 [-0.022, -0.005] and then -0.010 [-0.013, -0.007].
+Tried     The first laptop grid ended at a readout rate of 0.015, where both sides were best; the second, with two lower
+          ones, at its corner. The grid was extended each time after that was seen. The gap at the best pairs was
+          -0.013 [-0.022, -0.005] and then -0.010 [-0.013, -0.007].
 Shrunk    The laptop preset has d = 18 and 1,000 steps instead of 20 and 1,500, and fewer seeds.
 """
 
