@@ -24,7 +24,7 @@ def problem() -> hs.Problem:
         dataset=TensorDataset(torch.tensor(images, dtype=torch.float32) / 16, torch.tensor(classes)),
         loss=nn.functional.cross_entropy,
         metric=lambda logits, target: (logits.argmax(dim=1) == target).float().mean(),
-        lr=0.01,
+        lr=0.03,
     )
 
 

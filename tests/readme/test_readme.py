@@ -12,13 +12,13 @@ ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text()
 
 
-def test_the_example_runs_in_an_empty_place(tmp_path):
-    (code,) = re.findall(r"```python\n(.*?)```", README, re.S)
-    assert len(code.strip().splitlines()) <= 20
-    done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    assert "online" in done.stdout
-    assert "test_accuracy" in done.stdout
+def test_the_examples_run_in_an_empty_place(tmp_path):
+    lab, own = re.findall(r"```python\n(.*?)```", README, re.S)
+    for code, words in ((lab, ["online", "test_accuracy"]), (own, ["4 99"])):
+        assert len(code.strip().splitlines()) <= 20
+        done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr
+        assert all(word in done.stdout for word in words)
 
 
 def test_its_two_commands_are_targets_of_the_makefile():
