@@ -13,10 +13,13 @@ import pytest
 STUDY = "less_data/mini_and_full_batch_mlp"
 # Long enough to be hit in the middle, short enough for a test.
 CALL = [sys.executable, "-m", "headstart", "run", STUDY, "--preset", "smoke", "--jobs", "2", "--json"]
+LONGER = ["--seeds", "12", "--set", "gd_parity_steps=500"]
 
 
 def start(path):
-    return subprocess.Popen([*CALL, "--store", str(path)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    return subprocess.Popen(
+        [*CALL, *LONGER, "--store", str(path)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
 
 
 def finished_runs(path):
