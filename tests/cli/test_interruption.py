@@ -17,9 +17,12 @@ LONGER = ["--seeds", "12", "--set", "gd_parity_steps=500"]
 
 
 def start(path):
-    return subprocess.Popen(
-        [*CALL, *LONGER, "--store", str(path)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    )
+    call = [*CALL, *LONGER, "--store", str(path)]
+
+    def hear_ctrl_c():  # which a shell makes its background jobs deaf to
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+    return subprocess.Popen(call, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, preexec_fn=hear_ctrl_c)
 
 
 def finished_runs(path):
