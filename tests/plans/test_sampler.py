@@ -199,7 +199,7 @@ def test_ten_million_rows_need_no_list():
     finally:
         tracemalloc.stop()
     assert max(rows) > 9_900_000
-    assert peak < 4 * 2**20
+    assert peak < 12 * 2**20  # a list of the rows alone would take 80 megabytes
     assert len(json.dumps(one.state_dict())) < 1000
 
 

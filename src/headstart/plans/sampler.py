@@ -17,7 +17,9 @@ from headstart.plans.course import Place
 from headstart.plans.schedule import PhaseSchedule
 
 # Rows are drawn so many at a time: enough to make one draw cheap, and all the memory a sampler needs.
-_BLOCK = 2**16
+_BLOCK = 2**17
+# Batches become lists a few steps at a time.
+_AHEAD = 16
 # The rows of a small subset are looked up in a list; larger ones are computed again and again.
 _MOST_LISTED = 2**16
 State = dict[str, Any]
@@ -102,9 +104,9 @@ class PhasedBatchSampler:
         self._begin = 0
         total = len(self)
         while self._position < total:
-            batch = self._batch(self._position)
-            self._position += 1
-            yield batch
+            for batch in self._batches(self._position):
+                self._position += 1
+                yield batch
 
     @property
     def resumed(self) -> bool:
@@ -185,14 +187,15 @@ class PhasedBatchSampler:
             self._decided += 1
         return self._stretches[bisect_right(self._stretches, step, key=lambda stretch: stretch[1]) - 1]
 
-    def _batch(self, position: int) -> list[int]:
-        """The rows of this replica's batch number `position`."""
+    def _batches(self, position: int) -> list[list[int]]:
+        """This replica's batches from number `position` on: of one step, or of a few if nothing can end the phase."""
         step, part = divmod(position, self.accumulate)
         block = self._block
         if block is None or not block.first <= step < block.end or block.may_end:
             block = self._block = self._block_at(step)
-        rows, share = block.rows[step - block.first], block.share
-        mine: list[int] = rows[part * share + self.rank : (part + 1) * share : self.num_replicas].tolist()
+        ahead = 1 if block.may_end else _AHEAD
+        rows = block.rows[step - block.first : step - block.first + ahead].reshape(-1, block.share)
+        mine: list[list[int]] = rows[part:, self.rank :: self.num_replicas].tolist()
         return mine
 
     def _block_at(self, step: int) -> "_Block":
