@@ -185,6 +185,7 @@ def test_report_writes_picture_page_and_json_and_renews_the_readme(call, smoke_s
     base = tmp_path / "docs" / "results" / STUDY
     data = json.loads(base.with_suffix(".json").read_text())
     assert all(list(claim) == CLAIM_FIELDS for claim in data["claims"])
+    assert f"`headstart run {STUDY} --preset smoke`" in base.with_suffix(".md").read_text()
     assert base.with_suffix(".png").read_bytes().startswith(b"\x89PNG")
     text = (tmp_path / "README.md").read_text()
     assert text.startswith("before")

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -67,6 +68,13 @@ def _beta2(tuned: Mapping[str, Any]) -> str:
     return f", beta2 {tuned['beta2']:g}" if "beta2" in tuned else ""
 
 
+def _settings(study: Study, report: Mapping[str, Any]) -> str:
+    """The --set options that make the preset what was run."""
+    preset = json.loads(json.dumps(asdict(study.presets[report["preset"]])))
+    used = json.loads(report["knobs"])
+    return "".join(f" --set '{name}={json.dumps(v)}'" for name, v in used.items() if preset.get(name) != v)
+
+
 def _page(study: Study, report: Mapping[str, Any], picture: str) -> str:
     rates = "".join(
         f"| {name} | {tuned['rate']:g}{_beta2(tuned)} | {min(tuned['rates']):g} to {max(tuned['rates']):g} "
@@ -80,7 +88,7 @@ def _page(study: Study, report: Mapping[str, Any], picture: str) -> str:
         f"| {_cell(c['statement'])} | {interval(c)} | {_cell(c['paper'])} | **{c['verdict']}** |"
         for c in report["claims"]
     )
-    command = f"headstart run {study.command} --preset {report['preset']}"
+    command = f"headstart run {study.command} --preset {report['preset']}{_settings(study, report)}"
     return (
         f"# {study.title}\n\n{report['paper']}, {report['figures']}. `{command}`, {seeds_of(report)}, "
         f"{report['minutes']:.1f} minutes on {report['machine']}, commit {report['commit']}.\n\n"
