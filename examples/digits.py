@@ -3,8 +3,8 @@
 python examples/digits.py            # a minute or two
 python examples/digits.py --steps 40 # seconds: only that it runs
 
-1797 images of 8 x 8 pixels are learned in a few passes. Growing subsets cost several times the compute here, and a quarter
-of the rows is as good as all of them, as far as 32 seeds can tell: no reason to change anything.
+1797 images of 8 x 8 pixels are learned in a few passes. Growing subsets cost several times the compute here, and a
+quarter of the rows is as good as all of them, as far as 32 seeds can tell: no reason to change anything.
 """
 
 import argparse
