@@ -1,4 +1,5 @@
 import itertools
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -8,8 +9,10 @@ from small_runs import parity_run
 
 import headstart as hs
 from headstart.core.trace import Summary
+from headstart.lab.conduct import conduct
+from headstart.lab.progress import Silent
 from headstart.lab.store import summarise
-from headstart.lab.sweep import Search, selection_seeds, with_rate
+from headstart.lab.sweep import RateOf, Search, selection_seeds, with_rate
 from headstart.measures import area_under
 
 
@@ -123,3 +126,44 @@ def test_an_arm_without_a_sweep_keeps_its_rate():
     assert search.needed() == []
     assert search.learn(lambda cell: [])
     assert search.tuned().rate == parity_run().optimizer.lr
+
+
+def test_a_grid_on_which_nothing_is_learned_costs_few_lower_rates():
+    tuned = settle(Search(parity_run(), hs.Sweep(0.1, 0.144)), lambda lr: 0.5 - 0.001 * abs(np.log(lr / 0.02)))
+    assert tuned.rates[0] < 0.1 / 30
+    assert len(tuned.rates) < 14
+
+
+def borrowing_study(arm="swept"):
+    run = parity_run()
+    return hs.Study(
+        name="borrowing",
+        title="An arm that takes its rate from another",
+        paper="none",
+        figures="none",
+        presets={"laptop": hs.Knobs(num_seeds=2, num_selection_seeds=1)},
+        minutes={"laptop": 0},
+        arms=lambda knobs: [
+            hs.Arm("swept", "swept", run, hs.Sweep(0.1, 0.144), hs.Side.SMALL),
+            hs.Arm("borrows", "borrows", replace(run, plan=hs.Fixed(8)), RateOf(arm), hs.Side.LARGE),
+        ],
+        claims=lambda knobs: [],
+        figure=lambda results: None,
+    )
+
+
+def test_an_arm_may_have_the_rate_that_another_arm_chose(tmp_path):
+    study = borrowing_study()
+    with hs.open_store(tmp_path / "s.sqlite") as store:
+        outcome = conduct(study, "laptop", study.knobs(), store, Silent())
+    tuned = outcome.results.tuned
+    assert tuned["borrows"].rate == tuned["swept"].rate == outcome.results.arms["borrows"].run.optimizer.lr
+    assert tuned["borrows"].rates == (tuned["swept"].rate,)
+    assert tuned["borrows"].areas == ()
+    assert len(outcome.results.summaries["borrows"]) == 2
+
+
+def test_a_rate_cannot_be_borrowed_from_an_arm_without_one():
+    for arm in ("borrows", "nobody"):
+        with pytest.raises(hs.HeadstartError, match=f"'borrows' has the rate of '{arm}'; arms with their own: swept"):
+            borrowing_study(arm).validate(hs.Knobs())

@@ -19,7 +19,7 @@ from headstart.lab.coordinate_check import coordinate_check
 from headstart.lab.simulation import Simulated, Simulation
 from headstart.lab.store import Keep, Store, open_store
 from headstart.lab.study import Arm, Knobs, Results, Side, Study, stored
-from headstart.lab.sweep import Sweep
+from headstart.lab.sweep import RateOf, Sweep
 from headstart.lab.train import train
 from headstart.measures import Estimate, bootstrap, share
 
@@ -32,6 +32,7 @@ __all__ = [
     "GapRatio",
     "Keep",
     "Knobs",
+    "RateOf",
     "Results",
     "Side",
     "Simulated",

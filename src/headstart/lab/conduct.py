@@ -12,7 +12,7 @@ from headstart.lab.runner import execute
 from headstart.lab.simulation import Simulation, simulate_missing
 from headstart.lab.store import Keep, Store
 from headstart.lab.study import Results, Study, edition, gather
-from headstart.lab.sweep import with_rate
+from headstart.lab.sweep import Sweep, with_rate
 from headstart.lab.workers import workers
 from headstart.run import Run
 
@@ -55,7 +55,7 @@ def _serving(results: Results) -> list[Serving]:
     for name, arm in results.arms.items():
         tuned = results.tuned[name]
         cells = sorted({with_rate(arm.run, rate, tuned.beta2).cell for rate in tuned.rates})
-        if arm.sweep is not None:
+        if isinstance(arm.sweep, Sweep):
             rows += [Serving(name, "selection", cell, arm.selection_seeds(results.knobs)) for cell in cells]
         rows.append(Serving(name, "claim", arm.run.cell, arm.claim_seeds(results.knobs)))
     return rows

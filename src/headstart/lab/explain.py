@@ -6,7 +6,6 @@ from typing import Any
 from headstart.engines import choose
 from headstart.lab.store import Store
 from headstart.lab.study import Study
-from headstart.lab.sweep import Search
 
 
 def explain_studies(chosen: Sequence[tuple[Study, Any]], store: Store) -> list[dict[str, Any]]:
@@ -31,7 +30,7 @@ def _rows(study: Study, knobs: Any, store: Store, counted: set[Any]) -> list[dic
     rows: list[dict[str, Any]] = []
     for arm in study.arms(knobs):
         choice = choose(arm.run)
-        cells, seeds = Search(arm.run, arm.sweep).needed(), arm.selection_seeds(knobs)
+        cells, seeds = arm.search.needed(), arm.selection_seeds(knobs)
         # Before a rate is chosen, the claim runs of two arms are the same if the arms are.
         runs = _new(((cell.cell, seed) for cell in cells for seed in seeds), counted)
         runs += _new(((arm.run.cell, arm.sweep, len(seeds), seed) for seed in arm.claim_seeds(knobs)), counted)

@@ -18,7 +18,7 @@ from headstart.lab.claims import Checked, Claim, check_claim
 from headstart.lab.ledger import Edition
 from headstart.lab.simulation import Arrays, Simulation, check_names, missing
 from headstart.lab.store import Keep, Store
-from headstart.lab.sweep import FIRST_SELECTION_SEED, Search, Sweep, Tuned, selection_seeds, with_rate
+from headstart.lab.sweep import FIRST_SELECTION_SEED, RateOf, Search, Sweep, Tuned, selection_seeds, with_rate
 from headstart.run import Run
 
 if TYPE_CHECKING:
@@ -36,14 +36,14 @@ class Side(StrEnum):
 class Arm:
     """One line of a figure: a cell whose learning rate is still open, and where the search for it begins.
 
-    Without a sweep it keeps the rate it has. An arm that is cheap to train may use `seeds_factor` times the study's
-    seeds.
+    Without a sweep it keeps the rate it has; with `RateOf` it has the one that another arm's sweep chooses. An arm that
+    is cheap to train may use `seeds_factor` times the study's seeds.
     """
 
     name: str
     label: str
     run: Run
-    sweep: Sweep | None
+    sweep: Sweep | RateOf | None
     side: Side
     keep: Keep = Keep.CURVES
     seeds_factor: int = 1
@@ -51,6 +51,11 @@ class Arm:
     def claim_seeds(self, knobs: Any) -> list[int]:
         """The seeds its claims are computed on."""
         return list(range(knobs.first_seed, knobs.first_seed + knobs.num_seeds * self.seeds_factor))
+
+    @property
+    def search(self) -> Search:
+        """The search for its learning rate, which is over at once if it has no sweep of its own."""
+        return Search(self.run, self.sweep if isinstance(self.sweep, Sweep) else None)
 
     def selection_seeds(self, knobs: Any) -> list[int]:
         """The seeds its learning rate is chosen on, disjoint from those of claims."""
@@ -162,7 +167,12 @@ class Study:
 
     def validate(self, knobs: Any) -> None:
         """Build every arm, simulation and claim, so that a mistake is met before anything is trained."""
-        arms = [arm.name for arm in self.arms(knobs)]
+        swept = {arm.name: not isinstance(arm.sweep, RateOf) for arm in self.arms(knobs)}
+        arms = list(swept)
+        for arm in self.arms(knobs):
+            if isinstance(arm.sweep, RateOf) and not swept.get(arm.sweep.arm, False):
+                own = ", ".join(name for name in arms if swept[name])
+                raise HeadstartError(f"arm {arm.name!r} has the rate of {arm.sweep.arm!r}; arms with their own: {own}")
         check_names(self.simulations(knobs))
         for claim in self.claims(knobs):
             for name in getattr(claim.estimate, "arms", ()):
@@ -204,7 +214,7 @@ def gather(study: Study, knobs: Any, store: Store, train: Train, simulate: Simul
     """A study's results from the store, calling `train` and `simulate` for what may be missing.
 
     First the simulations; then the sweeps of all arms, extended until every best rate is inside its grid; then the
-    claim seeds.
+    claim seeds, also of the arms that take their rate from another's sweep.
     """
     arms = {arm.name: arm for arm in study.arms(knobs)}
     parts = {simulation.name: simulation.part for simulation in study.simulations(knobs)}
@@ -219,13 +229,14 @@ def gather(study: Study, knobs: Any, store: Store, train: Train, simulate: Simul
     def summaries_of(arm: Arm, run: Run) -> list[Summary]:
         return store.summaries(run.cell, arm.selection_seeds(knobs))
 
-    searches = {name: Search(arm.run, arm.sweep) for name, arm in arms.items()}
+    searches = {name: arm.search for name, arm in arms.items()}
     unsettled = list(searches)
     while unsettled:
         needed = [(arms[name], searches[name].needed(), arms[name].selection_seeds(knobs)) for name in unsettled]
         train_arms(needed, f"learning rates, {len(unsettled)} of {len(arms)} arms")
         unsettled = [name for name in unsettled if not searches[name].learn(partial(summaries_of, arms[name]))]
     tuned = {name: search.tuned() for name, search in searches.items()}
+    tuned |= {name: tuned[arm.sweep.arm].lent() for name, arm in arms.items() if isinstance(arm.sweep, RateOf)}
     chosen = {
         name: replace(arm, run=with_rate(arm.run, tuned[name].rate, tuned[name].beta2)) for name, arm in arms.items()
     }

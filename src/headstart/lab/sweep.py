@@ -13,8 +13,8 @@ from headstart.run import Run
 
 FIRST_SELECTION_SEED = 1_000_000
 _MOST_EXTENSIONS = 60
-# A grid that diverges or learns nothing is left by this many rates at once, about a factor of two; the search for a
-# rate at which something is learned, an area this far from chance, goes down by so many rates, a factor of 38.
+# A grid that diverges is left by this many rates at once, about a factor of two. One that learns nothing, its areas
+# this near to chance, is left by single rates so far apart, down to a factor of 38 below where it began.
 _STRIDE, _SKILL, _MOST_WITHOUT_SKILL = 4, 0.02, 20
 
 
@@ -50,10 +50,17 @@ class Sweep:
 
 
 @dataclass(frozen=True)
+class RateOf:
+    """The learning rate, and beta2, that the sweep of another arm of the study chose."""
+
+    arm: str
+
+
+@dataclass(frozen=True)
 class Tuned:
     """The outcome of a sweep: the chosen rate, and every rate tried with its area; of the chosen beta2, if swept.
 
-    An arm that is not swept has its own rate and no areas.
+    An arm that is not swept has its own rate, or that of another arm, and no areas.
     """
 
     rate: float
@@ -61,6 +68,10 @@ class Tuned:
     areas: tuple[float, ...]
     beta2: float | None = None
     num_tried: int = 1
+
+    def lent(self) -> "Tuned":
+        """The outcome for an arm that takes this rate without a sweep of its own."""
+        return replace(self, rates=(self.rate,), areas=(), num_tried=1)
 
     def to_json(self) -> dict[str, Any]:
         """rate, rates, areas, and beta2 with the number of cells tried where it was swept."""
@@ -114,31 +125,29 @@ class Grid:
     def __init__(self, run: Run, sweep: Sweep) -> None:
         self.run, self.sweep = run, sweep
         self.metric = run.task.metrics[0]
-        self.low, self.high = sweep.indices()[0], sweep.indices()[-1]
+        self.wanted = set(sweep.indices())
         self.areas: dict[int, float] = {}
         self.diverged: dict[int, float] = {}
 
     def needed(self) -> list[Run]:
         """The cells whose area is not known yet."""
-        return [self._cell(i) for i in range(self.low, self.high + 1) if i not in self.areas]
+        return [self._cell(i) for i in sorted(self.wanted - self.areas.keys())]
 
     def learn(self, summaries_of: Callable[[Run], Sequence[Summary]]) -> bool:
         """Take in the runs of each needed cell; extend the grid if the best is at an end. True when settled."""
-        for i in range(self.low, self.high + 1):
-            if i not in self.areas:
-                runs = summaries_of(self._cell(i))
-                # The area under the seed-mean curve is the mean of the areas.
-                self.areas[i] = float(np.mean([run.area for run in runs]))
-                self.diverged[i] = float(np.mean([run.status is Status.DIVERGED for run in runs]))
-        best = self._best()
-        skill = abs(self.areas[best] - self.metric.chance)
-        if self.diverged[self.low] > 0.5 or (skill < _SKILL and self.low > -_MOST_WITHOUT_SKILL):
-            # Where runs diverge, or die and stay at chance, areas are noise: what lower rates would do must be seen.
-            self.low -= _STRIDE
-        elif best == self.low:
-            self.low -= 1
-        if best == self.high:
-            self.high += 1
+        for i in self.wanted - self.areas.keys():
+            runs = summaries_of(self._cell(i))
+            # The area under the seed-mean curve is the mean of the areas.
+            self.areas[i] = float(np.mean([run.area for run in runs]))
+            self.diverged[i] = float(np.mean([run.status is Status.DIVERGED for run in runs]))
+        best, low = self._best(), min(self.wanted)
+        # Where runs diverge, or die and stay at chance, areas are noise: what lower rates would do must be seen.
+        if self.diverged[low] > 0.5:
+            self.wanted |= set(range(low - _STRIDE, low))
+        elif abs(self.areas[best] - self.metric.chance) < _SKILL and low > -_MOST_WITHOUT_SKILL:
+            self.wanted.add(low - _STRIDE)
+        else:
+            self.wanted |= {best - 1, best + 1}
         if self.needed() and len(self.areas) > len(self.sweep.indices()) + _MOST_EXTENSIONS:
             raise HeadstartError(
                 f"the learning-rate sweep of {self.sweep} was extended by {_MOST_EXTENSIONS} rates and its best, "

@@ -117,7 +117,7 @@ class Cohort:
         for x, y in batch:
             part, prediction = self.network.gradients(self.weights, x, y, count)
             if self.course.adaptive:
-                score += self._score(0, prediction, y)
+                score += self._score(0, prediction, y, _once(y))
             # Not in place: the gradients of two parameters may be one tensor.
             total = {name: total[name] + gradient for name, gradient in part.items()} if total else part
         assert total is not None
@@ -147,13 +147,14 @@ class Cohort:
     def _evaluate(self) -> NDArray[np.float64]:
         """Records of all rows, float64[members, names]: test set, next batch, norms."""
         columns: list[torch.Tensor] = []
-        for parts in (self.feed.parts(self.feed.test), self.feed.batch(self.places, self.step)):
+        batch = ((x, y, _once(y)) for x, y in self.feed.batch(self.places, self.step))
+        for parts in (self.feed.test_parts(), batch):
             sums: list[torch.Tensor] = []
-            num = 0
-            for x, y in parts:
-                scores = self._scores(self.network.predictions(self.weights, x), y)
+            num: Any = 0
+            for x, y, counts in parts:
+                scores = self._scores(self.network.predictions(self.weights, x), y, counts)
                 sums = [a + b for a, b in zip(sums, scores, strict=True)] if sums else scores
-                num += y.shape[1]
+                num += counts.sum(dim=-1)
             columns += [total / num for total in sums]
         squares: dict[str, torch.Tensor] = {}
         for parameter in self.members[0].lowered.parameters:
@@ -162,16 +163,16 @@ class Cohort:
         columns += [square.sqrt() for square in squares.values()]
         return torch.stack(columns, dim=1).cpu().numpy()
 
-    def _scores(self, prediction: torch.Tensor, y: torch.Tensor) -> list[torch.Tensor]:
+    def _scores(self, prediction: torch.Tensor, y: torch.Tensor, counts: torch.Tensor) -> list[torch.Tensor]:
         """Sums over samples of every metric and of the loss, float64[members] each. Both take samples in any number."""
-        sums = [self._score(number, prediction, y) for number in range(len(self.run.task.metrics))]
-        return [*sums, _sums(self.run.loss, prediction, y)]
+        sums = [self._score(number, prediction, y, counts) for number in range(len(self.run.task.metrics))]
+        return [*sums, _sums(self.run.loss, prediction, y, counts)]
 
-    def _score(self, number: int, prediction: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+    def _score(self, number: int, prediction: torch.Tensor, y: torch.Tensor, counts: torch.Tensor) -> torch.Tensor:
         """Sums over samples of one metric, float64[members]; members may have tasks that score differently."""
         sums = prediction.new_empty(len(prediction), dtype=torch.float64)
         for rows, metrics in self.metrics:
-            sums[rows] = _sums(metrics[number].score, prediction[rows], y[rows])
+            sums[rows] = _sums(metrics[number].score, prediction[rows], y[rows], counts[rows])
         return sums
 
     def _keep(self, values: NDArray[np.float64] | None) -> None:
@@ -248,10 +249,17 @@ class Cohort:
             member.weights = member.moments = None
 
 
-def _sums(score: Callable[[Any, Any], Any], prediction: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
-    """Sums over each member's samples of a score, which is a mean where a sample has several, float64[members]."""
+def _once(y: torch.Tensor) -> torch.Tensor:
+    """Every sample counts once, float64[members, n]."""
+    return torch.ones(y.shape[:2], dtype=torch.float64, device=y.device)
+
+
+def _sums(
+    score: Callable[[Any, Any], Any], prediction: torch.Tensor, y: torch.Tensor, counts: torch.Tensor
+) -> torch.Tensor:
+    """Sums over each member's samples, `counts` times each, of a score, which is a mean where a sample has several."""
     scores: torch.Tensor = score(prediction.flatten(0, 1), y.flatten(0, 1))
-    return scores.view(len(prediction), -1).double().mean(dim=1) * y.shape[1]
+    return (scores.view(*y.shape[:2], -1).double().mean(dim=2) * counts).sum(dim=1)
 
 
 def _row(stack: Stack, row: int) -> Weights:

@@ -38,7 +38,7 @@ class Feed:
         self.sources = list(sources.values())
         self.shared = len(sources) < len(lowered)
         self.of = torch.tensor([number[key] for key in keys], device=device)
-        self.test = self._stack(held_out(source.run.task, source.run.seed) for source in self.sources)
+        self.test, self.counts = self._distinct([held_out(source.run.task, source.run.seed) for source in self.sources])
         self.legs: list[int] = []
         self.held: Pair = self.test
         self.block: tuple[list[tuple[int, int]], int, int] | None = None
@@ -72,6 +72,11 @@ class Feed:
                 a.flatten(0, 1).index_select(0, picked.reshape(-1)).view(*picked.shape, *a.shape[2:]) for a in self.held
             )
             yield x, y
+
+    def test_parts(self) -> Iterator[tuple[torch.Tensor, torch.Tensor, torch.Tensor]]:
+        """Inputs, targets and how many test samples each stands for, [members, n', ...] with n' at most `rows`."""
+        for (x, y), (counts, _) in zip(self.parts(self.test), self.parts((self.counts, self.counts)), strict=True):
+            yield x, y, counts
 
     def parts(self, data: Pair) -> Iterator[Pair]:
         """Data of the sources [sources, n, ...] as equal parts [members, n', ...] with n' at most `rows`."""
@@ -146,6 +151,18 @@ class Feed:
             stacked[0][source], stacked[1][source] = x, y
         assert stacked is not None
         return stacked
+
+    def _distinct(self, samples: list[Samples]) -> tuple[Pair, torch.Tensor]:
+        """The samples of every source, each point of a small population once; how often each occurs, 0 for padding."""
+        task, num = self.sources[0].run.task, len(samples[0].y)
+        if task.population_size is None or task.population_size >= num:
+            return self._stack(iter(samples)), torch.ones(len(samples), num, dtype=torch.float64, device=self.device)
+        found = [np.unique(each.x, axis=0, return_index=True, return_counts=True)[1:] for each in samples]
+        most = max(len(first) for first, _ in found)
+        rows = [np.pad(first, (0, most - len(first))) for first, _ in found]
+        counts = np.stack([np.pad(count, (0, most - len(count))) for _, count in found]).astype(np.float64)
+        kept = (Samples(each.x[row], each.y[row]) for each, row in zip(samples, rows, strict=True))
+        return self._stack(kept), torch.from_numpy(counts).to(self.device)
 
     def _empty(self, like: torch.Tensor, num: int) -> torch.Tensor:
         """Room for `num` tensors of every source shaped as those in `like`: [num, sources, ...], not on the device."""

@@ -3,11 +3,11 @@
 Paper     Less Data, Faster Training, Appendix B.2.2 and Fig. 30
 Claim     Of single matrices W_v needs the small set most; W_q and W_k alone hardly matter, and together they do.
 Setting   The 6-phase parity run of mini_batch_transformers, except that the named matrices of all layers take their
-          gradient from a fresh batch at the same weights; one AdamW step uses both gradients.
+          gradient from a fresh batch at the same weights; one AdamW step uses both gradients. All of them have the
+          learning rate that the sweep of plain six phases chooses.
 Measured  Steps to 95% of the seed-mean test curve over those of six phases for all parameters; 95% paired bootstraps.
           Compute counts both batches, so an arm's step has twice the samples of the plain arm's: claims are on steps.
-Shrunk    Laptop: (10,6), width 64, 3000 steps, few seeds, one fixed learning rate for all arms instead of a sweep;
-          five singles and the pair (W_q, W_k) of the paper's pairs.
+Shrunk    Laptop: as mini_batch_transformers; five singles and the pair (W_q, W_k) of the paper's pairs.
 """
 
 from dataclasses import dataclass, replace
@@ -15,26 +15,18 @@ from typing import TYPE_CHECKING
 
 import headstart.lab as lab
 from headstart.core.roles import Role
-from headstart.optimizers import AdamW
 from headstart.plans import ByRole
-from headstart.studies.less_data import ACCURACY, PAPER_TITLE, Line, Panel, arms_of, draw_panels
-from headstart.studies.less_data._transformers import BETA2, SIX_PHASES, Size, parity_panel, parity_run, three_arms
+from headstart.studies.less_data import PAPER_TITLE, Line, Panel, arms_of, draw_panels
+from headstart.studies.less_data._transformers import SIX_PHASES, ParityKnobs, presets, three_arms
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
 @dataclass(frozen=True)
-class Knobs(lab.Knobs):
-    """Task, model, length in steps, and where the sweeps begin."""
+class Knobs(ParityKnobs):
+    """Those of parity, and the roles that learn from fresh batches in each arm."""
 
-    parity: tuple[int, int] = (20, 6)
-    size: tuple[int, int, int, int] = (256, 2, 8, 1024)
-    steps: int = 100_000
-    rates: tuple[float, float] | None = (2.5e-4, 6.3e-4)
-    beta2: tuple[float, ...] = BETA2
-    accuracy: float = ACCURACY
-    rate: float = 4e-4
     singles: tuple[tuple[Role, ...], ...] = (
         (Role.QUERY,),
         (Role.KEY,),
@@ -45,55 +37,43 @@ class Knobs(lab.Knobs):
     pairs: tuple[tuple[Role, ...], ...] = ((Role.QUERY, Role.KEY), (Role.QUERY, Role.VALUE), (Role.KEY, Role.VALUE))
 
 
-PAPER = Knobs(num_seeds=32, num_selection_seeds=8)
-LAPTOP = Knobs(
-    num_seeds=6,
-    num_selection_seeds=2,
-    parity=(10, 6),
-    size=(64, 2, 4, 64),
-    steps=3000,
-    rates=None,
-    beta2=(),
-    rate=1e-3,
-    pairs=((Role.QUERY, Role.KEY),),
-)
-SMOKE = Knobs(
-    num_seeds=2,
-    num_selection_seeds=1,
-    parity=(4, 2),
-    size=(8, 1, 2, 8),
-    steps=40,
-    rates=None,
-    beta2=(),
-    accuracy=0.55,
-    rate=5e-3,
-    singles=((Role.QUERY,), (Role.KEY,), (Role.VALUE,)),
-    pairs=((Role.QUERY, Role.KEY),),
+PRESETS = presets(
+    Knobs,
+    smoke={"singles": ((Role.QUERY,), (Role.KEY,), (Role.VALUE,)), "pairs": ((Role.QUERY, Role.KEY),)},
+    laptop={"pairs": ((Role.QUERY, Role.KEY),)},
 )
 
 
-def panels(k: Knobs) -> list[Panel]:
-    """One panel for single matrices and one for pairs; the plain arm is in both and trained once."""
-    run = parity_run(*k.parity, k.steps, Size(*k.size))
-    run = replace(run, optimizer=AdamW(k.rate, beta2=0.95))
+def panels(k: Knobs) -> tuple[Panel, Panel]:
+    """One panel for single matrices and one for pairs; plain six phases and online are in the first."""
     plain, _, online = three_arms(k.steps)
-    out = []
-    for name, groups in (("single", k.singles), ("pair", k.pairs)):
-        lines = [
+
+    def lines(groups: tuple[tuple[Role, ...], ...]) -> tuple[Line, ...]:
+        return tuple(
             Line("_".join(roles), "fresh: " + ", ".join(roles), lab.Side.LARGE, ByRole(SIX_PHASES, tuple(roles)))
             for roles in groups
-        ]
-        out.append(
-            parity_panel(
-                name, f"{k.parity}-parity, {name}s", run, k.rates, k.accuracy, k.beta2, (plain, *lines, online)
-            )
         )
-    return out
+
+    return (
+        k.parity_panel("single", f"{k.parity}-parity, single matrices", (plain, *lines(k.singles), online)),
+        k.parity_panel("pair", f"{k.parity}-parity, pairs", lines(k.pairs)),
+    )
+
+
+def arms(k: Knobs) -> list[lab.Arm]:
+    """Plain six phases and online are swept; the others have the rate of the former."""
+    single, pair = panels(k)
+    own = {single.arm("six"), single.arm("online")}
+    shared = lab.RateOf(single.arm("six"))
+    return [arm if arm.name in own else replace(arm, sweep=shared) for arm in arms_of((single, pair))]
 
 
 def claims(k: Knobs) -> list[lab.Claim]:
     """Fresh batches for the values, and for queries and keys together, slow six phases; for queries alone hardly."""
     single, pair = panels(k)
+
+    def ratio(panel: Panel, line: str) -> lab.TimeRatio:
+        return lab.TimeRatio(panel.arm(line), single.arm("six"), k.accuracy)
 
     def slower(panel: Panel, line: str, paper: str) -> lab.Claim:
         return lab.Claim(
@@ -101,7 +81,7 @@ def claims(k: Knobs) -> list[lab.Claim]:
             statement=f"{panel.title}: steps to {panel.goal}, fresh batches for {line} over plain 6 phases, above 1",
             paper=paper,
             rule=lab.above(1.0),
-            estimate=panel.ratio(line, "six"),
+            estimate=ratio(panel, line),
         )
 
     return [
@@ -113,9 +93,20 @@ def claims(k: Knobs) -> list[lab.Claim]:
                 statement=f"{single.title}: the same for {line} lies between 2/3 and 3/2",
                 paper="the effects on W_q, W_k are mild (Fig. 30 left)",
                 rule=lab.Within(2 / 3, 3 / 2),
-                estimate=single.ratio(line, "six"),
+                estimate=ratio(single, line),
             )
             for line in ("query", "key")
+        ),
+        *(
+            lab.Claim(
+                id=f"value_over_{roles[0]}",
+                statement=f"{single.title}: steps to {single.goal}, fresh for value over fresh for {roles[0]}, above 1",
+                paper="W_v relies on small-set training the most (Fig. 30 left)",
+                rule=lab.above(1.0),
+                estimate=single.ratio("value", roles[0]),
+            )
+            for roles in k.singles
+            if roles != (Role.VALUE,)
         ),
     ]
 
@@ -130,9 +121,9 @@ STUDY = lab.Study(
     title="Which parameters need the small set",
     paper=PAPER_TITLE,
     figures="Fig. 30",
-    presets={"smoke": SMOKE, "laptop": LAPTOP, "paper": PAPER},
+    presets=PRESETS,
     minutes={"smoke": 0.2, "laptop": 10.0, "paper": 100_000.0},
-    arms=lambda knobs: arms_of(panels(knobs)),
+    arms=arms,
     claims=claims,
     figure=figure,
     doc=__doc__ or "",

@@ -7,17 +7,15 @@ Setting   The parity runs of mini_batch_transformers. Two sets: each example of 
           the online samples with probability 1/4 or 1/2, else it is fresh.
 Measured  Steps to 95% of the seed-mean test curve, each arm at its own best learning rate; 95% paired bootstraps. All
           arms take 32 samples a step, so steps are compute.
-Shrunk    Laptop: (10,6), width 64, 3000 steps, beta2 = .95, few seeds; the small set is 960 samples, about 623 of the
-          1024 points.
+Shrunk    Laptop: as mini_batch_transformers; the small set is 960 samples, about 623 of the 1024 points.
 """
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import headstart.lab as lab
-from headstart.plans import Fixed, TwoSet
-from headstart.studies.less_data import ACCURACY, PAPER_TITLE, Line, Panel, arms_of, draw_panels
-from headstart.studies.less_data._transformers import BETA2, Size, parity_panel, parity_run, three_arms
+from headstart.plans import TwoSet
+from headstart.studies.less_data import PAPER_TITLE, Line, Panel, arms_of, draw_panels
+from headstart.studies.less_data._transformers import ParityKnobs, pool_size, presets, three_arms
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -25,55 +23,18 @@ if TYPE_CHECKING:
 PROBABILITIES = (0.25, 0.5)
 
 
-@dataclass(frozen=True)
-class Knobs(lab.Knobs):
-    """Task, model, length in steps, and where the sweeps begin."""
-
-    parity: tuple[int, int] = (20, 6)
-    size: tuple[int, int, int, int] = (256, 2, 8, 1024)
-    steps: int = 100_000
-    rates: tuple[float, float] | None = (2.5e-4, 6.3e-4)
-    beta2: tuple[float, ...] = BETA2
-    accuracy: float = ACCURACY
-
-
-PAPER = Knobs(num_seeds=32, num_selection_seeds=8)
-LAPTOP = Knobs(
-    num_seeds=6,
-    num_selection_seeds=2,
-    parity=(10, 6),
-    size=(64, 2, 4, 64),
-    steps=3000,
-    rates=(1e-3, 1.44e-3),
-    beta2=(),
-)
-SMOKE = Knobs(
-    num_seeds=2,
-    num_selection_seeds=1,
-    parity=(4, 2),
-    size=(8, 1, 2, 8),
-    steps=40,
-    rates=None,
-    beta2=(),
-    accuracy=0.55,
-)
-
-
-def panels(k: Knobs) -> list[Panel]:
+def panels(k: ParityKnobs) -> list[Panel]:
     """One panel: six phases, two sets, online."""
-    six, hundred, online = three_arms(k.steps)
-    assert isinstance(hundred.plan, Fixed)
-    small = hundred.plan.size
+    six, _, online = three_arms(k.steps)
+    small = pool_size(k.steps)
     mixed = [
         Line(f"two_set_{p:.2g}", f"two sets, {p:.0%} from {small:,}", lab.Side.SMALL, TwoSet(small, p))
         for p in PROBABILITIES
     ]
-    run = parity_run(*k.parity, k.steps, Size(*k.size))
-    lines = (six, *mixed, online)
-    return [parity_panel("parity", f"{k.parity}-parity", run, k.rates, k.accuracy, k.beta2, lines)]
+    return [k.parity_panel(lines=(six, *mixed, online))]
 
 
-def claims(k: Knobs) -> list[lab.Claim]:
+def claims(k: ParityKnobs) -> list[lab.Claim]:
     """Each probability against online, and six phases against each probability."""
     (panel,) = panels(k)
     names = [line.name for line in panel.lines if line.name.startswith("two_set")]
@@ -94,7 +55,7 @@ STUDY = lab.Study(
     title="Two-set training against phases at equal compute",
     paper=PAPER_TITLE,
     figures="no figure",
-    presets={"smoke": SMOKE, "laptop": LAPTOP, "paper": PAPER},
+    presets=presets(ParityKnobs),
     minutes={"smoke": 0.2, "laptop": 6.0, "paper": 100_000.0},
     arms=lambda knobs: arms_of(panels(knobs)),
     claims=claims,

@@ -1,0 +1,70 @@
+"""Harder parities have wider gaps in Transformers.
+
+Paper     Less Data, Faster Training, Section 6 and Fig. 10b
+Claim     The small-vs-large gap of Transformers on parity is wider for the harder problem.
+Setting   The parity runs of mini_batch_transformers on an easier and a harder parity; (10,6) and (20,6) in the paper.
+Measured  Steps to 95% of the seed-mean test curve, each arm at its own best learning rate; the gap is the ratio of
+          steps, 6 phases over online, and gaps are compared by the ratio of ratios. 95% paired bootstraps.
+"""
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import headstart.lab as lab
+from headstart.studies.less_data import PAPER_TITLE, Panel, arms_of, draw_panels
+from headstart.studies.less_data._transformers import ParityKnobs, presets, three_arms
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+
+@dataclass(frozen=True)
+class Knobs(ParityKnobs):
+    """Those of the harder parity, and the easier one."""
+
+    easier: tuple[int, int] = (10, 6)
+
+
+PRESETS = presets(Knobs, smoke={"easier": (4, 1)}, laptop={"easier": (10, 4)})
+
+
+def panels(k: Knobs) -> tuple[Panel, Panel]:
+    """The easier and the harder parity."""
+    six, _, online = three_arms(k.steps)
+    easy = replace(k, parity=k.easier)
+    return easy.parity_panel("easy", lines=(six, online)), k.parity_panel("hard", lines=(six, online))
+
+
+def claims(k: Knobs) -> list[lab.Claim]:
+    """A gap on each, and a wider one on the harder."""
+    easy, hard = panels(k)
+    return [
+        *(panel.faster("six", "online", "a gap (Fig. 10b)", "6 phases against online") for panel in (easy, hard)),
+        lab.Claim(
+            id="harder_is_wider",
+            statement=f"steps, 6 phases over online: the ratio on {k.parity}-parity over that on {k.easier} is below 1",
+            paper="(20,6)-parity sees a bigger gap than (10,6)-parity",
+            rule=lab.below(1.0),
+            estimate=lab.GapRatio(hard.ratio("six", "online"), easy.ratio("six", "online")),
+        ),
+    ]
+
+
+def figure(results: lab.Results) -> "Figure":
+    """Fig. 10b."""
+    return draw_panels(results, panels(results.knobs))
+
+
+STUDY = lab.Study(
+    name="less_data/task_complexity_transformers",
+    title="Harder parities have wider gaps in Transformers",
+    paper=PAPER_TITLE,
+    figures="Fig. 10b",
+    presets=PRESETS,
+    minutes={"smoke": 0.2, "laptop": 5.0, "paper": 100_000.0},
+    arms=lambda knobs: arms_of(panels(knobs)),
+    claims=claims,
+    figure=figure,
+    doc=__doc__ or "",
+    tags=("transformer",),
+)
