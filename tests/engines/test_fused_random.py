@@ -64,23 +64,23 @@ def test_blocks_of_signs_are_the_samples_of_the_task(seed, dim, first, num):
 
 @settings(max_examples=15, deadline=None)
 @given(seed=seeds, dim=st.integers(1, 50), degree=st.integers(1, 5), first=first_ids, num=st.integers(1, 150))
-def test_blocks_of_normals_are_those_of_the_task_to_two_units_in_the_last_place(seed, dim, degree, first, num):
+def test_blocks_of_normals_are_those_of_the_task_to_four_units_in_the_last_place(seed, dim, degree, first, num):
     task = SingleIndex(dim, Hermite(degree))
     backend = trainer(task, 2, seed).backend
     out = backend._blocks(num)
     backend._fill(out, [0], np.uint64(2), first, num)
     x, y = unpack(backend, out[0], num)
     expected = task.sample(seed, first + np.arange(num))
-    np.testing.assert_array_max_ulp(np.ascontiguousarray(x), expected.x, maxulp=2)
+    np.testing.assert_array_max_ulp(np.ascontiguousarray(x), expected.x, maxulp=4)
     np.testing.assert_allclose(y, expected.y, rtol=1e-4, atol=1e-4)
 
 
-def test_a_million_normals_are_within_two_units_in_the_last_place():
+def test_a_million_normals_are_within_four_units_in_the_last_place():
     backend = trainer(SingleIndex(50), 2, 7).backend
     out = backend._blocks(20_000)
     backend._fill(out, [0], np.uint64(2), 0, 20_000)
     x, _ = unpack(backend, out[0], 20_000)
-    np.testing.assert_array_max_ulp(np.ascontiguousarray(x), normals(7, Stream.DATA, np.arange(20_000), 50), maxulp=2)
+    np.testing.assert_array_max_ulp(np.ascontiguousarray(x), normals(7, Stream.DATA, np.arange(20_000), 50), maxulp=4)
 
 
 @pytest.fixture(scope="module")

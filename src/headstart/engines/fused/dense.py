@@ -255,7 +255,7 @@ def draw_signs(shape: Shape, seed: Any, stream: Any, count: Any, out: Any, at: A
 def draw_normals(shape: Shape, seed: Any, stream: Any, m: Any, count: Any, out: Any, at: Any, s: Scratch) -> None:
     """The Gaussian coordinates of samples s.some[: count] and He_k(<w*, x>) as a block at out[at :]."""
     z, y = s.projected, at + s.rows * CHUNK
-    normals(seed, stream, s.some, count, shape.dim, s.lanes, out[at:], CHUNK)
+    normals(seed, stream, s.some, count, shape.dim, out[at:], CHUNK)
     for n in range(count):
         z[n] = 0.0
     teacher = s.teachers[m]

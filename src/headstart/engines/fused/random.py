@@ -1,7 +1,7 @@
-"""The random streams of `headstart.core.streams` inside kernels: integers bit for bit, normals to 2 ulp of float32.
+"""The random streams of `headstart.core.streams` inside kernels: integers bit for bit, normals to 4 ulp of float32.
 
-Philox4x32-10 (Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", 2011). Words are held in 64-bit lanes, so
-that LLVM maps each round to two widening multiplications; loops run over samples, which vectorise.
+Philox4x32-10 (Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", 2011). Eight samples go at a time, in
+vector instructions: LLVM's cost model, blind to the widening multiplication, would keep Philox scalar.
 """
 
 # mypy: disable-error-code="no-untyped-def,misc"
@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 from llvmlite import ir  # type: ignore[import-untyped]
-from numba.core import types
+from numba.core import cgutils, types
 
-from headstart.engines.fused.compile import exact, operation, part
+from headstart.engines.fused.compile import operation, part
 
 DATA, ORDER, EVALUATION = 2, 3, 6
 _M0, _M1 = np.uint64(0xD2511F53), np.uint64(0xCD9E8D57)
@@ -20,35 +20,151 @@ _W0, _W1 = np.uint64(0x9E3779B9), np.uint64(0xBB67AE85)
 _LOW, _SHIFT = np.uint64(0xFFFFFFFF), np.uint64(32)
 _FEISTEL_ROUNDS = 8
 _FIRST_PERMUTATION_ID = np.uint64(2**62)
-_LN2 = math.log(2.0)
-_MANTISSA_BITS, _SQRT_HALF_BITS = np.uint64(52), np.uint64(0x3FE6A09E667F3BCD)
-_EXPONENT_BIAS = np.uint64(64 << 52)
-# An integer below 2^52 added to the bits of 2^52 makes a float64 larger by it: AVX2 has no such conversion.
-_INTEGER, _INTEGER_BITS = 2.0**52, np.uint64(0x4330000000000000)
-# The same for signed ones.
-_MAGIC, _MAGIC_BITS = 2.0**52 + 2.0**51, np.uint64(0x4338000000000000)
-_SIGN = np.uint64(1 << 63)
-_ANGLE = 2.0 * math.pi * 2.0**-32
+_SAMPLES = 8
+_LONGS = ir.VectorType(ir.IntType(64), _SAMPLES)
+_INTEGERS = ir.VectorType(ir.IntType(32), _SAMPLES)
+_FLOATS = ir.VectorType(ir.FloatType(), _SAMPLES)
+_SQRT_HALF_BITS = 0x3F3504F3
+_SIGN, _QUARTER, _EIGHTH = 0x80000000, 0x40000000, 0x20000000
+# Chebyshev's fits on the ranges that are left after reduction, all below 2e-8: 2 artanh(s) = 2 s (1 + q log(q)) and
+# sin x = x (1 + q sin(q)), cos x = 1 + q cos(q), with q = s^2 up to 1/9 or x^2 up to (pi / 4)^2.
+_LOG = (0.3333331983287963, 0.20003835425927877, 0.14116978050260764, 0.13433774206780366)
+_SIN = (-0.16666664665121989, 0.008332748634545861, -0.00019587949863766963)
+_COS = (-0.49999999969155384, 0.04166665065503652, -0.0013887589610279926, 2.4463837427201415e-05)
 
 
-@operation
-def float64_bits(typingctx, value):
-    """The bits of a float64 as uint64."""
+class _Vector:
+    """Eight lanes under construction. Operators build instructions; numbers are spread over the lanes."""
 
-    def build(context, builder, signature, args):
-        return builder.bitcast(args[0], context.get_value_type(types.uint64))
+    def __init__(self, builder: Any, value: Any) -> None:
+        self.builder, self.value = builder, value
 
-    return types.uint64(types.float64), build
+    def _build(self, name: str, other: Any) -> "_Vector":
+        if not isinstance(other, _Vector):
+            other = _Vector(self.builder, ir.Constant(self.value.type, [other] * _SAMPLES))
+        return _Vector(self.builder, getattr(self.builder, name)(self.value, other.value))
+
+    def _either(self, other: Any, whole: str, real: str) -> "_Vector":
+        return self._build(real if self.value.type == _FLOATS else whole, other)
+
+    def __add__(self, other: Any) -> "_Vector":
+        return self._either(other, "add", "fadd")
+
+    def __sub__(self, other: Any) -> "_Vector":
+        return self._either(other, "sub", "fsub")
+
+    def __mul__(self, other: Any) -> "_Vector":
+        return self._either(other, "mul", "fmul")
+
+    def __truediv__(self, other: Any) -> "_Vector":
+        return self._build("fdiv", other)
+
+    def __and__(self, other: Any) -> "_Vector":
+        return self._build("and_", other)
+
+    def __xor__(self, other: Any) -> "_Vector":
+        return self._build("xor", other)
+
+    def __rshift__(self, other: Any) -> "_Vector":
+        return self._build("lshr", other)
+
+    def __lshift__(self, other: Any) -> "_Vector":
+        return self._build("shl", other)
+
+    def halved(self, times: int) -> "_Vector":
+        """Signed integers shifted down."""
+        return self._build("ashr", times)
+
+    def cast(self, how: str, kind: Any) -> "_Vector":
+        """trunc, sitofp or bitcast."""
+        return _Vector(self.builder, getattr(self.builder, how)(self.value, kind))
+
+    def where_negative(self, yes: "_Vector", no: "_Vector") -> "_Vector":
+        """yes where the sign bit of these integers is set, else no."""
+        zero = ir.Constant(self.value.type, [0] * _SAMPLES)
+        return _Vector(
+            self.builder, self.builder.select(self.builder.icmp_signed("<", self.value, zero), yes.value, no.value)
+        )
+
+    def call(self, name: str, *others: "_Vector") -> "_Vector":
+        """An intrinsic function of float lanes."""
+        values = [self.value, *(other.value for other in others)]
+        kind = ir.FunctionType(_FLOATS, [_FLOATS] * len(values))
+        function = cgutils.get_or_insert_function(self.builder.module, kind, f"llvm.{name}.v{_SAMPLES}f32")
+        return _Vector(self.builder, self.builder.call(function, values))
+
+    def times(self, factor: "_Vector", more: Any) -> "_Vector":
+        """self factor + more, fused where the machine can."""
+        if not isinstance(more, _Vector):
+            more = _Vector(self.builder, ir.Constant(_FLOATS, [more] * _SAMPLES))
+        return self.call("fmuladd", factor, more)
+
+    def polynomial(self, coefficients: tuple[float, ...]) -> "_Vector":
+        """The polynomial with these coefficients, the constant first."""
+        value = _Vector(self.builder, ir.Constant(_FLOATS, [coefficients[-1]] * _SAMPLES))
+        for coefficient in reversed(coefficients[:-1]):
+            value = value.times(self, coefficient)
+        return value
 
 
-@operation
-def float64_from_bits(typingctx, value):
-    """The float64 with these bits."""
+def _spread(builder: Any, value: Any) -> _Vector:
+    """A 64-bit integer in every lane."""
+    empty = ir.Constant(_LONGS, ir.Undefined)
+    one = builder.insert_element(empty, value, ir.Constant(ir.IntType(32), 0))
+    return _Vector(builder, builder.shuffle_vector(one, empty, ir.Constant(_INTEGERS, [0] * _SAMPLES)))
 
-    def build(context, builder, signature, args):
-        return builder.bitcast(args[0], context.get_value_type(types.float64))
 
-    return types.float64(types.uint64), build
+def _pointer(context: Any, builder: Any, kind: Any, array: Any, index: Any, vector: Any) -> Any:
+    data = context.make_array(kind)(context, builder, array).data
+    return builder.bitcast(builder.gep(data, [index]), vector.as_pointer())
+
+
+def _philox(builder: Any, id: _Vector, lane: Any, seed: Any, stream: Any) -> list[_Vector]:
+    """The four words of eight samples, in 64-bit lanes with rubbish above 32 bits."""
+    counter = _spread(builder, lane)
+    c0, c1, c2, c3 = id, id >> 32, counter, counter >> 32
+    for i in range(10):
+        k0 = _spread(builder, builder.add(seed, ir.Constant(ir.IntType(64), i * int(_W0))))
+        k1 = _spread(builder, builder.add(stream, ir.Constant(ir.IntType(64), i * int(_W1))))
+        p0, p1 = (c0 & int(_LOW)) * int(_M0), (c2 & int(_LOW)) * int(_M1)
+        c0, c1, c2, c3 = (p1 >> 32) ^ c1 ^ k0, p1, (p0 >> 32) ^ c3 ^ k1, p0
+    return [c0, c1, c2, c3]
+
+
+def _radius(word: _Vector) -> _Vector:
+    """sqrt(-2 log u), u = (word + 1/2) / 2^32, of 32-bit words.
+
+    u below 1/2 is m 2^e with m in [sqrt(1/2), sqrt(2)), f = m - 1; u above is 1 + f with f exact, so that it loses
+    nothing near 1. Then log u = e log 2 + 2 artanh(f / (2 + f)).
+    """
+    v = ((word ^ word.halved(31)).cast("sitofp", _FLOATS) + 0.5) * 2.0**-32
+    bits = v.cast("bitcast", _INTEGERS)
+    exponent = (bits - _SQRT_HALF_BITS).halved(23)
+    f = word.where_negative(v * -1.0, (bits - (exponent << 23)).cast("bitcast", _FLOATS) - 1.0)
+    e = word.where_negative(exponent ^ exponent, exponent).cast("sitofp", _FLOATS)
+    s = f / (f + 2.0)
+    q = s * s
+    artanh = (s * q).times(q.polynomial(_LOG), s)
+    return e.times(_constant(word, -2.0 * math.log(2.0)), artanh * -4.0).call("sqrt")
+
+
+def _turn(word: _Vector) -> tuple[_Vector, _Vector]:
+    """(cos, sin) of 2 pi (word + 1/2) / 2^32, reduced exactly to an eighth of a turn in integers."""
+    quadrant = word + _EIGHTH
+    x = ((word - (quadrant & (_SIGN | _QUARTER))).cast("sitofp", _FLOATS) + 0.5) * (2.0 * math.pi * 2.0**-32)
+    q = x * x
+    sin, cos = (x * q).times(q.polynomial(_SIN), x), q.times(q.polynomial(_COS), 1.0)
+    odd = quadrant << 1
+    signs = (quadrant + _QUARTER) & _SIGN, quadrant & _SIGN
+    c, s = (
+        (value.cast("bitcast", _INTEGERS) ^ sign).cast("bitcast", _FLOATS)
+        for value, sign in zip((odd.where_negative(sin, cos), odd.where_negative(cos, sin)), signs, strict=True)
+    )
+    return c, s
+
+
+def _constant(like: _Vector, value: float) -> _Vector:
+    return _Vector(like.builder, ir.Constant(_FLOATS, [value] * _SAMPLES))
 
 
 @part
@@ -77,47 +193,41 @@ def philox(id: Any, lane: Any, k0: Any, k1: Any) -> Any:
 
 @operation
 def philox_block(typingctx, ids, n, lane, seed, stream, words, stride):
-    """words[c * stride + n + i] = word c of sample ids[n + i], for eight samples i at once.
-
-    Written in vector instructions because LLVM's cost model, blind to the widening multiplication, keeps it scalar.
-    """
-    lanes = ir.VectorType(ir.IntType(64), 8)
+    """words[c * stride + n + i] = word c of sample ids[n + i], for eight samples i at once."""
 
     def build(context, builder, signature, args):
         ids, n, lane, seed, stream, words, stride = args
-
-        def splat(value: Any) -> Any:
-            empty = ir.Constant(lanes, ir.Undefined)
-            one = builder.insert_element(empty, value, ir.Constant(ir.IntType(32), 0))
-            return builder.shuffle_vector(one, empty, ir.Constant(ir.VectorType(ir.IntType(32), 8), [0] * 8))
-
-        def constant(value: Any) -> Any:
-            return ir.Constant(lanes, [int(value)] * 8)
-
-        def pointer(kind: Any, array: Any, index: Any) -> Any:
-            data = context.make_array(kind)(context, builder, array).data
-            return builder.bitcast(builder.gep(data, [index]), lanes.as_pointer())
-
-        low, shift = constant(_LOW), constant(32)
-        id, lane = builder.load(pointer(signature.args[0], ids, n), align=8), splat(lane)
-        c0, c1, c2, c3 = id, builder.lshr(id, shift), lane, builder.lshr(lane, shift)
-        for i in range(10):
-            k0 = splat(builder.add(seed, ir.Constant(ir.IntType(64), i * int(_W0))))
-            k1 = splat(builder.add(stream, ir.Constant(ir.IntType(64), i * int(_W1))))
-            p0 = builder.mul(constant(_M0), builder.and_(c0, low))
-            p1 = builder.mul(constant(_M1), builder.and_(c2, low))
-            c0, c2 = (
-                builder.xor(builder.xor(builder.lshr(p1, shift), c1), k0),
-                builder.xor(builder.xor(builder.lshr(p0, shift), c3), k1),
-            )
-            c1, c3 = p1, p0
-        for c, word in enumerate((c0, c1, c2, c3)):
+        id = _Vector(builder, builder.load(_pointer(context, builder, signature.args[0], ids, n, _LONGS), align=8))
+        for c, word in enumerate(_philox(builder, id, lane, seed, stream)):
             index = builder.add(n, builder.mul(stride, ir.Constant(ir.IntType(64), c)))
-            builder.store(builder.and_(word, low), pointer(signature.args[5], words, index), align=8)
+            pointer = _pointer(context, builder, signature.args[5], words, index, _LONGS)
+            builder.store((word & int(_LOW)).value, pointer, align=8)
         return context.get_dummy_value()
 
     i64, u64 = types.int64, types.uint64
     return types.void(ids, i64, u64, u64, u64, words, i64), build
+
+
+@operation
+def normals_block(typingctx, ids, n, lane, seed, stream, out, stride):
+    """out[(4 lane + c) stride + n + i] = normal 4 lane + c of sample ids[n + i], for eight samples i at once."""
+
+    def build(context, builder, signature, args):
+        ids, n, lane, seed, stream, out, stride = args
+        id = _Vector(builder, builder.load(_pointer(context, builder, signature.args[0], ids, n, _LONGS), align=8))
+        words = [word.cast("trunc", _INTEGERS) for word in _philox(builder, id, lane, seed, stream)]
+        row = builder.mul(lane, ir.Constant(ir.IntType(64), 4))
+        for pair in range(2):
+            radius = _radius(words[2 * pair])
+            for c, along in enumerate(_turn(words[2 * pair + 1])):
+                number = builder.add(row, ir.Constant(ir.IntType(64), 2 * pair + c))
+                index = builder.add(n, builder.mul(stride, number))
+                pointer = _pointer(context, builder, signature.args[5], out, index, _FLOATS)
+                builder.store((radius * along).value, pointer, align=4)
+        return context.get_dummy_value()
+
+    i64, u64 = types.int64, types.uint64
+    return types.void(ids, i64, u64, u64, u64, out, i64), build
 
 
 @part
@@ -187,70 +297,12 @@ def permuted(seed: Any, leg: Any, position: Any, num: Any, size: Any, first: Any
         done += count
 
 
-@exact
-def _radius(word: Any) -> Any:
-    """sqrt(-2 log u), u = (word + 1/2) / 2^32, as float32: the logarithm by 2 artanh(f / (2 + f)) in float64."""
-    bits = float64_bits(float64_from_bits(word + _INTEGER_BITS) - (_INTEGER - 0.5))
-    # The exponent that leaves the mantissa in [sqrt(1/2), sqrt(2)), so that u near 1 loses nothing; 64 too large.
-    exponent = (bits + _EXPONENT_BIAS - _SQRT_HALF_BITS) >> _MANTISSA_BITS
-    f = float64_from_bits(bits + _EXPONENT_BIAS - (exponent << _MANTISSA_BITS)) - 1.0
-    s = f / (2.0 + f)
-    q = s * s
-    # Chebyshev's fit to 1/3 + q/5 + q^2/7 + ..., to 3e-9 of the logarithm.
-    series = 0.3333334257622926 + q * (0.19994374871758014 + q * 0.14790499053130182)
-    log = (float64_from_bits(exponent + _INTEGER_BITS) - (_INTEGER + 96.0)) * _LN2 + 2.0 * (s + s * q * series)
-    return np.sqrt(np.float32(-2.0 * log))
-
-
-@exact
-def _turn(word: Any) -> Any:
-    """(cos, sin) of 2 pi (word + 1/2) / 2^32 as float32: reduced exactly to an eighth of a turn in integers."""
-    # Bits 30 and 31 are the quadrant; those above are rubbish.
-    quadrant = word + np.uint64(0x20000000)
-    x = float64_from_bits(word - (quadrant & np.uint64(0x1C0000000)) + _MAGIC_BITS) - _MAGIC
-    x = x * _ANGLE + 0.5 * _ANGLE
-    q = x * x
-    sin = x + x * q * (-1 / 6 + q * (1 / 120 + q * (-1 / 5040 + q * (1 / 362880))))
-    # Chebyshev's fit to cos, to 2e-10.
-    cos = 0.04166665065502966 + q * (-0.0013887589609847628 + q * 2.446383736753432e-05)
-    cos = 1.0 + q * (-0.4999999996915539 + q * cos)
-    odd = np.int64(quadrant << np.uint64(33)) < 0
-    c, s = (sin if odd else cos), (cos if odd else sin)
-    sin_sign = (quadrant << np.uint64(32)) & _SIGN
-    cos_sign = ((quadrant + np.uint64(1 << 30)) << np.uint64(32)) & _SIGN
-    return np.float32(float64_from_bits(float64_bits(c) ^ cos_sign)), np.float32(
-        float64_from_bits(float64_bits(s) ^ sin_sign)
-    )
-
-
-@exact
-def _pair_of_normals(first: Any, second: Any, cosines: Any, sines: Any) -> None:
-    """Box-Muller on arrays of words. Two loops, as the constants of both are more than there are registers."""
-    for n in range(len(cosines)):
-        cosines[n] = _radius(first[n])
-    for n in range(len(cosines)):
-        c, s = _turn(second[n])
-        radius = cosines[n]
-        cosines[n] = radius * c
-        sines[n] = radius * s
-
-
 @part
-def normals(seed: Any, stream: Any, ids: Any, num: Any, dim: Any, words: Any, out: Any, stride: Any) -> None:
+def normals(seed: Any, stream: Any, ids: Any, num: Any, dim: Any, out: Any, stride: Any) -> None:
     """Standard normals by Box-Muller: out[i * stride + n] is coordinate i of sample ids[n].
 
-    ids holds a multiple of 8; `words` is scratch, uint64[4 x that]. An odd dim writes one row more.
+    ids holds a multiple of 8, and so does a row of out; rows up to a multiple of 4 are written.
     """
-    padded = (num + 7) // 8 * 8
     for lane in range((dim + 3) // 4):
         for n in range(0, num, 8):
-            philox_block(ids, n, np.uint64(lane), seed, stream, words, padded)
-        for pair in range(2):
-            row = 4 * lane + 2 * pair
-            if row < dim:
-                _pair_of_normals(
-                    words[2 * pair * padded : 2 * pair * padded + num],
-                    words[(2 * pair + 1) * padded : (2 * pair + 1) * padded + num],
-                    out[row * stride : row * stride + num],
-                    out[(row + 1) * stride : (row + 1) * stride + num],
-                )
+            normals_block(ids, n, np.uint64(lane), seed, stream, out, stride)
