@@ -198,7 +198,7 @@ _SMALL: dict[type, dict[str, dict[str, Any]]] = {
             "rates": None,
             "accuracy": 0.55,
         },
-        "laptop": {"parity": (10, 6), "size": (64, 2, 4, 64), "steps": 3000, "rates": (1e-3, 1.44e-3)},
+        "laptop": {"parity": (10, 6), "size": (64, 2, 4, 64), "steps": 3000, "rates": (1.8e-3, 2.592e-3)},
     },
     IndexKnobs: {
         "smoke": {
