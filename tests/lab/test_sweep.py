@@ -12,7 +12,7 @@ from headstart.core.trace import Summary
 from headstart.lab.conduct import conduct
 from headstart.lab.progress import Silent
 from headstart.lab.store import summarise
-from headstart.lab.sweep import RateOf, Search, selection_seeds, with_rate
+from headstart.lab.sweep import Search, selection_seeds, with_rate
 from headstart.measures import area_under
 
 
@@ -145,7 +145,7 @@ def borrowing_study(arm="swept"):
         minutes={"laptop": 0},
         arms=lambda knobs: [
             hs.Arm("swept", "swept", run, hs.Sweep(0.1, 0.144), hs.Side.SMALL),
-            hs.Arm("borrows", "borrows", replace(run, plan=hs.Fixed(8)), RateOf(arm), hs.Side.LARGE),
+            hs.Arm("borrows", "borrows", replace(run, plan=hs.Fixed(8)), hs.RateOf(arm), hs.Side.LARGE),
         ],
         claims=lambda knobs: [],
         figure=lambda results: None,
