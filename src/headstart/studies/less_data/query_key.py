@@ -253,39 +253,36 @@ def claims(k: Knobs) -> list[lab.Claim]:
 
 
 def figure(results: lab.Results) -> "Figure":
-    """Rates, scales, the norm on test and training data: a row for each arm of parity (Figs. 8, 28), then a task."""
+    """Rates, scales, the norm on test and training data: a row for each arm of parity (Figs. 8, 28), then for a task."""
     with house_style() as module:
         parity, *others = families(results.knobs)
-        rows = [(parity, line) for line in parity.panel.lines]
-        rows += [(family, line) for family in others for line in family.panel.lines]
-        picture = module.Figure(figsize=(13.5, 2.3 * len(rows)), layout="constrained")
-        for row, (family, line) in zip(picture.subplots(len(rows), 4), rows, strict=True):
-            _draw_row(row, results, family, line)
+        rows = [(parity, (line,)) for line in parity.panel.lines] + [(family, family.panel.lines) for family in others]
+        picture = module.Figure(figsize=(13.5, 2.5 * len(rows)), layout="constrained")
+        for row, (family, lines) in zip(picture.subplots(len(rows), 4), rows, strict=True):
+            _draw_row(row, results, family, lines)
         return picture
 
 
-def _draw_row(row: Any, results: lab.Results, family: Family, line: Line) -> None:
-    """One arm: its curves with every rate, with every scale, with and without the norm; the last on training data."""
-    norm = [family.arm(line.name), family.arm(line.name, "norm")]
-    columns = [[family.arm(line.name, kind, f) for f in family.multiples(kind)] for kind in ("rate", "init")]
+def _draw_row(row: Any, results: lab.Results, family: Family, lines: tuple[Line, ...]) -> None:
+    """Arms with every rate, with every scale, with and without the norm; the last also on training data."""
+
+    def changed(kind: str) -> list[list[str]]:
+        return [[family.arm(line.name, kind, f) for f in family.multiples(kind)] for line in lines]
+
+    norm = [[family.arm(line.name), family.arm(line.name, "norm")] for line in lines]
     signs = family.panel.learns_signs
-    for ax, names, title in zip(row, (*columns, norm), ("rate", "initial scale", "norm"), strict=False):
-        if len(names) == 1:
+    columns = ("rate", changed("rate")), ("initial scale", changed("init")), ("norm", norm), ("norm, training", norm)
+    for ax, (title, arms) in zip(row, columns, strict=True):
+        training = title == "norm, training"
+        if len(arms[0]) == 1 or (training and not signs):
             ax.set_axis_off()
             continue
-        for shade, name in enumerate(names):
-            draw_curve(ax, results, name, "steps", shade, len(names))
-        ax.set_ylabel("test accuracy" if signs else "test loss / Var(y)")
+        for names in arms:
+            for shade, name in enumerate(names):
+                draw_curve(ax, results, name, "steps", shade, len(names), TRAINING if training else None)
+        ax.set_ylabel(TRAINING.label if training else "test accuracy" if signs else "test loss / Var(y)")
         ax.set_title(f"{family.panel.title}: {title}", fontsize=7)
         ax.legend(loc="lower right" if signs else "upper right", fontsize=6)
-    if not signs:
-        row[3].set_axis_off()
-        return
-    for shade, name in enumerate(norm):
-        draw_curve(row[3], results, name, "steps", shade, 2, TRAINING)
-    row[3].set_ylabel(TRAINING.label)
-    row[3].set_title(f"{family.panel.title}: norm, training", fontsize=7)
-    row[3].legend(loc="lower right", fontsize=6)
 
 
 STUDY = lab.Study(
