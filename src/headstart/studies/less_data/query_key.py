@@ -253,7 +253,7 @@ def claims(k: Knobs) -> list[lab.Claim]:
 
 
 def figure(results: lab.Results) -> "Figure":
-    """Rates, scales, the norm on test and training data: a row for each arm of parity (Figs. 8, 28), then for a task."""
+    """Rates, scales, the norm on test and training data: a row for each arm of parity (Figs. 8, 28), one for a task."""
     with house_style() as module:
         parity, *others = families(results.knobs)
         rows = [(parity, (line,)) for line in parity.panel.lines] + [(family, family.panel.lines) for family in others]
