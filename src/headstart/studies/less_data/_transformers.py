@@ -212,11 +212,10 @@ _SMALL: dict[type, dict[str, dict[str, Any]]] = {
             "relative_loss": 0.99,
         },
         "laptop": {
-            "index_dim": 24,
-            "index_patch": 4,
-            "index_size": (32, 2, 2, 32),
+            "index_dim": 16,
+            "index_size": (32, 2, 4, 64),
             "index_batch": 64,
-            "index_steps": 2000,
+            "index_steps": 1200,
             "index_first_steps": 200,
             "index_rates": (2e-3, 2.88e-3),
         },
@@ -230,10 +229,10 @@ _SMALL: dict[type, dict[str, dict[str, Any]]] = {
             "context_loss": 0.99,
         },
         "laptop": {
-            "context": (2, 6),
-            "context_size": (32, 2, 2, 32),
-            "context_steps": 3000,
-            "context_rates": (2e-3, 2.88e-3),
+            "context": (2, 8),
+            "context_size": (32, 2, 4, 64),
+            "context_steps": 2000,
+            "context_rates": (4e-3, 5.76e-3),
         },
     },
     ModularKnobs: {
@@ -246,9 +245,10 @@ _SMALL: dict[type, dict[str, dict[str, Any]]] = {
         },
         "laptop": {
             "modular": (50, 7, 10),
-            "modular_size": (32, 2, 2, 32),
+            "modular_size": (32, 2, 4, 64),
             "modular_steps": 3000,
             "modular_rates": (2e-3, 2.88e-3),
+            "modular_accuracy": 0.9,
         },
     },
 }
