@@ -145,7 +145,7 @@ class Grid:
         if self.diverged[low] > 0.5:
             self.wanted |= set(range(low - _STRIDE, low))
         elif abs(self.areas[best] - self.metric.chance) < _SKILL and low > -_MOST_WITHOUT_SKILL:
-            self.wanted.add(low - _STRIDE)
+            self.wanted |= set(range(-_MOST_WITHOUT_SKILL, low, _STRIDE))
         else:
             self.wanted |= {best - 1, best + 1}
         if self.needed() and len(self.areas) > len(self.sweep.indices()) + _MOST_EXTENSIONS:
