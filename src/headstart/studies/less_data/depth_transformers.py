@@ -27,7 +27,7 @@ class Knobs(ParityKnobs):
     depths: tuple[int, ...] = (2, 4, 6, 8)
 
 
-PRESETS = presets(Knobs, smoke={"depths": (1, 2)}, laptop={"depths": (2, 4)}, paper={"parity": (10, 6)})
+PRESETS = presets(Knobs, smoke={"depths": (1, 2)}, laptop={"num_seeds": 6, "depths": (2, 4)}, paper={"parity": (10, 6)})
 
 
 def panels(k: Knobs) -> list[Panel]:

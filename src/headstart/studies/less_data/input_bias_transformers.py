@@ -35,7 +35,7 @@ class Knobs(IndexKnobs, ParityKnobs):
     bias_exponents: tuple[int, ...] = (2, 3, 4, 5, 6)
 
 
-PRESETS = presets(Knobs, smoke={"steps": 50, "bias_exponents": (3,)}, laptop={"bias_exponents": (3, 6)})
+PRESETS = presets(Knobs, smoke={"steps": 50, "bias_exponents": (3,)}, laptop={"num_seeds": 6, "bias_exponents": (3, 6)})
 
 
 def panels(k: Knobs) -> tuple[Panel, Panel]:

@@ -40,7 +40,7 @@ class Knobs(ParityKnobs):
 PRESETS = presets(
     Knobs,
     smoke={"singles": ((Role.QUERY,), (Role.KEY,), (Role.VALUE,)), "pairs": ((Role.QUERY, Role.KEY),)},
-    laptop={"pairs": ((Role.QUERY, Role.KEY),)},
+    laptop={"num_seeds": 6, "pairs": ((Role.QUERY, Role.KEY),)},
 )
 
 

@@ -52,7 +52,7 @@ class Knobs(ModularKnobs, ContextKnobs, IndexKnobs, ParityKnobs):
 PRESETS = presets(
     Knobs,
     smoke={"rate_factors": (2.0,), "init_factors": (4.0,), "other_init_factors": (4.0,)},
-    laptop={"rate_factors": (2.0, 4.0), "init_factors": (2.0, 8.0), "other_init_factors": (4.0,)},
+    laptop={"num_seeds": 6, "rate_factors": (2.0, 4.0), "init_factors": (2.0, 8.0), "other_init_factors": (4.0,)},
 )
 
 
