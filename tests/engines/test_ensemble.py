@@ -18,6 +18,7 @@ from headstart.core.units import Batch, Budget, FullBatch
 from headstart.engines import Interrupted, Job
 from headstart.engines.ensemble import Ensemble, cohort, engine, feed
 from headstart.engines.loop import Loop
+from headstart.engines.lower import lower
 from headstart.losses import MSE, Correlation, Hinge, Logistic
 from headstart.methods import LayerScale
 from headstart.models import MLP
@@ -25,7 +26,7 @@ from headstart.models.mlp import Activation
 from headstart.optimizers import SGD, AdamW
 from headstart.plans import Fixed, Online, Phase, Phases
 from headstart.run import Reaches, Run, Step
-from headstart.tasks import Hermite, Parity, SingleIndex
+from headstart.tasks import Hermite, Parity, SingleIndex, held_out
 
 TOLERANCE = {"rtol": 1e-4, "atol": 1e-6}
 ADAM_TOLERANCE = {"rtol": 1e-3, "atol": 1e-5}
@@ -65,6 +66,19 @@ def assert_agrees_with_the_loop(runs, **tolerance):
 
 
 # --- agreement with the loop --------------------------------------------------------------------------------------
+
+
+def test_a_point_of_a_small_population_is_evaluated_once_and_counts_as_often_as_it_was_drawn():
+    tests = {seed: held_out(Parity(5, 2), seed) for seed in (0, 1)}
+    runs = [replace(RUN, task=Parity(5, 2), seed=seed) for seed in tests]
+    fed = feed.Feed([lower(run) for run in runs], "cpu", 10_000, 2**20)
+    ((x, y, counts),) = fed.test_parts()
+    assert x.shape[1] <= 2**5
+    assert counts.sum(dim=1).tolist() == [4096, 4096]
+    for row, drawn in enumerate(tests.values()):
+        first = torch.from_numpy(drawn.x).double().mean(dim=0)
+        assert torch.allclose((counts[row, :, None] * x[row]).sum(dim=0) / 4096, first)
+        assert (counts[row] * y[row]).sum() == drawn.y.sum()
 
 
 @pytest.mark.parametrize("optimizer", [SGD(0.1), ADAM], ids=["sgd", "adamw"])
