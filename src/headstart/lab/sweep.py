@@ -24,8 +24,9 @@ class Sweep:
 
     The best rate is the one with the best area under the seed-mean test curve. It must have neighbours on both sides;
     a grid whose best rate is at an end is extended there, and one that diverges or learns nothing is extended to lower
-    rates, so the two bounds only say where the search begins. With `beta2` every value of AdamW's second beta has such
-    a grid of its own, and the best rate of the best grid is chosen.
+    rates, so the two bounds only say where the search begins. If no rate learns anything, areas are noise, and the
+    middle of the first grid is kept. With `beta2` every value of AdamW's second beta has such a grid of its own, and
+    the best rate of the best grid is chosen.
     """
 
     lowest: float
@@ -144,7 +145,7 @@ class Grid:
         # Where runs diverge, or die and stay at chance, areas are noise: what lower rates would do must be seen.
         if self.diverged[low] > 0.5:
             self.wanted |= set(range(low - _STRIDE, low))
-        elif abs(self.areas[best] - self.metric.chance) < _SKILL and low > -_MOST_WITHOUT_SKILL:
+        elif not self._learns():
             self.wanted |= set(range(-_MOST_WITHOUT_SKILL, low, _STRIDE))
         else:
             self.wanted |= {best - 1, best + 1}
@@ -156,8 +157,17 @@ class Grid:
         return not self.needed()
 
     def _best(self) -> int:
+        """The rate with the best area; where none learns anything, the middle of the grid that the sweep began with."""
+        indices = self.sweep.indices()
+        return self._largest() if self._learns() else indices[len(indices) // 2]
+
+    def _largest(self) -> int:
         sign = 1 if self.metric.higher_is_better else -1
         return max(self.areas, key=lambda i: (sign * self.areas[i], -i))
+
+    def _learns(self) -> bool:
+        """Whether the best area is away from chance."""
+        return abs(self.areas[self._largest()] - self.metric.chance) >= _SKILL
 
     def tuned(self) -> Tuned:
         """The outcome."""
