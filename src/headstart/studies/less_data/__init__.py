@@ -224,7 +224,7 @@ def draw_lines(ax: "Axes", results: lab.Results, panel: Panel, axis: str = "step
         ax.axhline(panel.target, color="#888888", linewidth=0.8, linestyle=":")
         ax.set_ylabel("test accuracy" if panel.learns_signs else "test loss / Var(y)")
         size = None if len(panel.lines) <= 4 else 6
-        ax.legend(loc="lower right" if panel.learns_signs else "upper right", fontsize=size)
+        ax.legend(loc="best" if panel.learns_signs else "upper right", fontsize=size)
         if not panel.learns_signs and ax.get_ylim()[1] > LARGEST_LOSS_SHOWN:
             ax.set_ylim(0, LARGEST_LOSS_SHOWN)
     else:
