@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 import headstart.lab as lab
 from headstart.core.roles import Role
+from headstart.lab.figures import draw_curve, house_style
 from headstart.plans import ByRole
 from headstart.studies.less_data import PAPER_TITLE, Line, Panel, arms_of, draw_panels
 from headstart.studies.less_data._transformers import SIX_PHASES, ParityKnobs, presets, three_arms
@@ -112,8 +113,13 @@ def claims(k: Knobs) -> list[lab.Claim]:
 
 
 def figure(results: lab.Results) -> "Figure":
-    """Fig. 30."""
-    return draw_panels(results, panels(results.knobs))
+    """Fig. 30; plain six phases are in both panels."""
+    single, pair = panels(results.knobs)
+    picture = draw_panels(results, (single, pair))
+    with house_style():
+        draw_curve(picture.axes[1], results, single.arm("six"))
+        picture.axes[1].legend(loc="lower right")
+    return picture
 
 
 STUDY = lab.Study(
