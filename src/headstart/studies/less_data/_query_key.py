@@ -1,0 +1,197 @@
+"""What the studies of queries and keys share: a task's arms with their multiples, estimates on areas, figures."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+import headstart.lab as lab
+from headstart.core.trace import Trace
+from headstart.lab.claims import check_paired
+from headstart.lab.figures import Curve, draw_curve, house_style
+from headstart.measures import Estimate, bootstrap
+from headstart.methods import QueryKey
+from headstart.studies.less_data import Line, Panel
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+TRAINING = Curve("training accuracy", lambda trace: trace["train_accuracy"])
+
+
+@dataclass(frozen=True)
+class Family:
+    """A task's untouched panel, and the multiples of rate and of initial scale that its arms are trained with too."""
+
+    panel: Panel
+    rates: tuple[float, ...] = ()
+    scales: tuple[float, ...] = ()
+
+    def arm(self, line: str, kind: str = "", factor: float = 1.0) -> str:
+        """The untouched arm, which is factor 1 of both scales; then rate4, init8 or norm."""
+        plain = self.panel.arm(line)
+        if kind == "norm":
+            return f"{plain}_norm"
+        return plain if factor == 1 else f"{plain}_{kind}{factor:g}"
+
+    def multiples(self, kind: str) -> tuple[float, ...]:
+        """1 and the others of a kind."""
+        return (1.0, *(self.rates if kind == "rate" else self.scales))
+
+    def arms(self) -> list[lab.Arm]:
+        """Every arm untouched and normalised, each with its sweep, and with each multiple at the former's rate."""
+        model: Any = self.panel.run.model
+        normalised = replace(self.panel, run=replace(self.panel.run, model=replace(model, qk_norm=True)))
+        out = []
+        for line, plain, norm in zip(self.panel.lines, self.panel.arms(), normalised.arms(), strict=True):
+            changed = [(self.arm(line.name, "rate", f), f"rate x {f:g}", QueryKey(rate=f)) for f in self.rates]
+            changed += [(self.arm(line.name, "init", f), f"init x {f:g}", QueryKey(init=f)) for f in self.scales]
+            out += [plain, replace(norm, name=self.arm(line.name, "norm"), label=f"{line.label}, normalised")]
+            for name, label, method in changed:
+                run = replace(plain.run, methods=(method,))
+                out.append(
+                    replace(plain, name=name, label=f"{line.label}, {label}", run=run, sweep=lab.RateOf(plain.name))
+                )
+        return out
+
+
+def goodness(results: lab.Results, arms: list[str]) -> NDArray[np.float64]:
+    """The areas under the test curves, [arms, seeds], with the sign that makes more better."""
+    check_paired(results, arms)
+    sign = 1 if results.metric(arms[0]).higher_is_better else -1
+    return np.array([[sign * summary.area for summary in results.summaries[arm]] for arm in arms])
+
+
+@dataclass(frozen=True)
+class BestMultiples:
+    """The best multiple of line `one` over that of line `other`."""
+
+    family: Family
+    kind: str
+    one: str
+    other: str
+
+    def __call__(self, results: lab.Results) -> Estimate:
+        """The ratio with its interval."""
+        factors = self.family.multiples(self.kind)
+        one, other = (
+            goodness(results, [self.family.arm(line, self.kind, f) for f in factors]) for line in (self.one, self.other)
+        )
+
+        def ratio(rows: NDArray[np.int64]) -> float:
+            best = [factors[int(stack[:, rows].mean(axis=1).argmax())] for stack in (one, other)]
+            return best[0] / best[1]
+
+        return bootstrap(ratio, one.shape[1])
+
+
+@dataclass(frozen=True)
+class GapLeft:
+    """The gap in area, `small` less online, with the best multiple of each, over the standard one."""
+
+    family: Family
+    kind: str
+    small: str
+
+    def __call__(self, results: lab.Results) -> Estimate:
+        """The ratio with its interval."""
+        factors = self.family.multiples(self.kind)
+        small, online = (
+            goodness(results, [self.family.arm(line, self.kind, f) for f in factors]) for line in (self.small, "online")
+        )
+
+        def ratio(rows: NDArray[np.int64]) -> float:
+            means = [stack[:, rows].mean(axis=1) for stack in (small, online)]
+            return float((means[0].max() - means[1].max()) / (means[0][0] - means[1][0]))
+
+        return bootstrap(ratio, small.shape[1])
+
+
+@dataclass(frozen=True)
+class Gain:
+    """How much better the area of arm `one` is than that of arm `other`."""
+
+    one: str
+    other: str
+
+    def __call__(self, results: lab.Results) -> Estimate:
+        """The mean difference with its interval."""
+        one, other = goodness(results, [self.one, self.other])
+        return bootstrap(lambda rows: float((one - other)[rows].mean()), len(one))
+
+
+def overfitting(trace: Trace) -> float:
+    """The mean over records of training accuracy less test accuracy."""
+    return float(np.mean(trace["train_accuracy"] - trace["test_accuracy"]))
+
+
+@dataclass(frozen=True)
+class Overfitting:
+    """The overfitting of arm `one` less that of arm `other`."""
+
+    one: str
+    other: str
+
+    def __call__(self, results: lab.Results) -> Estimate:
+        """The mean difference with its interval."""
+        check_paired(results, (self.one, self.other))
+        one, other = (np.array([overfitting(t) for t in results.traces[arm]]) for arm in (self.one, self.other))
+        return bootstrap(lambda rows: float((one - other)[rows].mean()), len(one))
+
+
+def narrows(family: Family, kind: str, what: str, small: str) -> lab.Claim:
+    """The claim that the best multiples leave less of the gap."""
+    return lab.Claim(
+        id=f"{kind}_narrows_{family.panel.arm(small)}",
+        statement=f"{family.panel.title}: what the best {what} of W_q and W_k on each side leaves of the gap in area, "
+        f"{small} against online, is below 1",
+        paper="the gap is reduced (Figs. 8, 9)",
+        rule=lab.below(1.0),
+        estimate=GapLeft(family, kind, small),
+    )
+
+
+def norm_claim(family: Family, line: str, helps: bool, paper: str) -> lab.Claim:
+    """The claim that normalised queries and keys help, or hurt, an arm."""
+    return lab.Claim(
+        id=f"norm_{family.panel.arm(line)}",
+        statement=f"{family.panel.title}, {line}: normalised queries and keys; gain in area "
+        + ("above 0" if helps else "below 0"),
+        paper=paper,
+        rule=lab.above(0.0) if helps else lab.below(0.0),
+        estimate=Gain(family.arm(line, "norm"), family.arm(line)),
+    )
+
+
+def draw_rows(results: lab.Results, rows: Sequence[tuple[Family, tuple[Line, ...]]]) -> "Figure":
+    """Rates, scales, the norm on test and on training data: a row for some arms of a family."""
+    with house_style() as module:
+        columns = 4 if any(family.rates for family, _ in rows) else 3
+        picture = module.Figure(figsize=(3.4 * columns, 2.5 * len(rows)), layout="constrained")
+        for row, (family, lines) in zip(picture.subplots(len(rows), columns), rows, strict=True):
+            _draw_row(row, results, family, lines)
+        return picture
+
+
+def _draw_row(row: Any, results: lab.Results, family: Family, lines: tuple[Line, ...]) -> None:
+    """Arms with every rate if there is room, every scale, with and without the norm; the last on training data too."""
+
+    def changed(kind: str) -> list[list[str]]:
+        return [[family.arm(line.name, kind, f) for f in family.multiples(kind)] for line in lines]
+
+    norm = [[family.arm(line.name), family.arm(line.name, "norm")] for line in lines]
+    signs = family.panel.learns_signs
+    columns = ("rate", changed("rate")), ("initial scale", changed("init")), ("norm", norm), ("norm, training", norm)
+    for ax, (title, arms) in zip(row, columns[-len(row) :], strict=True):
+        training = title == "norm, training"
+        if len(arms[0]) == 1 or (training and not signs):
+            ax.set_axis_off()
+            continue
+        for names in arms:
+            for shade, name in enumerate(names):
+                draw_curve(ax, results, name, "steps", shade, len(names), TRAINING if training else None)
+        ax.set_ylabel(TRAINING.label if training else "test accuracy" if signs else "test loss / Var(y)")
+        ax.set_title(f"{family.panel.title}: {title}", fontsize=7)
+        ax.legend(loc="best" if signs else "upper right", fontsize=6)
