@@ -23,9 +23,9 @@ if TYPE_CHECKING:
 
 
 def panels(k: ParityKnobs) -> list[Panel]:
-    """One panel: automatic, by hand, online."""
-    six, _, online = three_arms(k.steps)
-    return [k.parity_panel(lines=(Line("auto", "automatic", lab.Side.SMALL, AutoPhases()), six, online))]
+    """One panel: automatic, and the three arms of parity."""
+    auto = Line("auto", "automatic", lab.Side.SMALL, AutoPhases())
+    return [k.parity_panel(lines=(auto, *three_arms(k.steps)))]
 
 
 def claims(k: ParityKnobs) -> list[lab.Claim]:

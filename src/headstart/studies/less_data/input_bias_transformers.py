@@ -41,13 +41,14 @@ PRESETS = presets(Knobs, smoke={"steps": 50, "bias_exponents": (3,)}, laptop={"n
 def panels(k: Knobs) -> tuple[Panel, Panel]:
     """Parity with all of its arms, and the single-index model."""
     small = lab.Side.SMALL
-    _, hundred, online = three_arms(k.steps)
+    six, hundred, online = three_arms(k.steps)
     pool = Fixed(pool_size(k.steps) // 8 * 8)  # whole classes of whole columns can be balanced
     parity = k.parity_panel(
         lines=(
             hundred,
             Line("zero_mean", "E[x] = 0", small, pool, (ZeroMean(),)),
             Line("zero_class_means", "also E[y] = E[x|y] = 0", small, pool, (ZeroMean(by_class=True),)),
+            six,
             online,
             *(
                 Line(f"biased_{m}", f"online, biased as $2^{m}$", lab.Side.LARGE, Online(), (SampledBias(2**m),))

@@ -24,14 +24,14 @@ PROBABILITIES = (0.25, 0.5)
 
 
 def panels(k: ParityKnobs) -> list[Panel]:
-    """One panel: six phases, two sets, online."""
-    six, _, online = three_arms(k.steps)
+    """One panel: the three arms of parity and two sets."""
+    six, hundred, online = three_arms(k.steps)
     small = pool_size(k.steps)
     mixed = [
         Line(f"two_set_{p:.2g}", f"two sets, {p:.0%} from {small:,}", lab.Side.SMALL, TwoSet(small, p))
         for p in PROBABILITIES
     ]
-    return [k.parity_panel(lines=(six, *mixed, online))]
+    return [k.parity_panel(lines=(six, hundred, *mixed, online))]
 
 
 def claims(k: ParityKnobs) -> list[lab.Claim]:
