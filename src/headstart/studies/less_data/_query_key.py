@@ -64,27 +64,23 @@ def goodness(results: lab.Results, arms: list[str]) -> NDArray[np.float64]:
     return np.array([[sign * summary.area for summary in results.summaries[arm]] for arm in arms])
 
 
+def by_multiple(results: lab.Results, family: Family, kind: str, line: str) -> NDArray[np.float64]:
+    """The goodness of a line with every multiple, [multiples, seeds]."""
+    return goodness(results, [family.arm(line, kind, factor) for factor in family.multiples(kind)])
+
+
 @dataclass(frozen=True)
-class BestMultiples:
-    """The best multiple of line `one` over that of line `other`."""
+class BestMultiple:
+    """The multiple with the best area of a line."""
 
     family: Family
     kind: str
-    one: str
-    other: str
+    line: str
 
     def __call__(self, results: lab.Results) -> Estimate:
-        """The ratio with its interval."""
-        factors = self.family.multiples(self.kind)
-        one, other = (
-            goodness(results, [self.family.arm(line, self.kind, f) for f in factors]) for line in (self.one, self.other)
-        )
-
-        def ratio(rows: NDArray[np.int64]) -> float:
-            best = [factors[int(stack[:, rows].mean(axis=1).argmax())] for stack in (one, other)]
-            return best[0] / best[1]
-
-        return bootstrap(ratio, one.shape[1])
+        """The multiple with its interval, which ends at multiples that were tried."""
+        areas, factors = by_multiple(results, self.family, self.kind, self.line), self.family.multiples(self.kind)
+        return bootstrap(lambda rows: factors[int(areas[:, rows].mean(axis=1).argmax())], areas.shape[1])
 
 
 @dataclass(frozen=True)
@@ -97,10 +93,7 @@ class GapLeft:
 
     def __call__(self, results: lab.Results) -> Estimate:
         """The ratio with its interval."""
-        factors = self.family.multiples(self.kind)
-        small, online = (
-            goodness(results, [self.family.arm(line, self.kind, f) for f in factors]) for line in (self.small, "online")
-        )
+        small, online = (by_multiple(results, self.family, self.kind, line) for line in (self.small, "online"))
 
         def ratio(rows: NDArray[np.int64]) -> float:
             means = [stack[:, rows].mean(axis=1) for stack in (small, online)]
