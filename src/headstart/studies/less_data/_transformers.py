@@ -14,7 +14,6 @@ from typing import Any
 import headstart.lab as lab
 from headstart.core.units import Batch, Budget, FullBatch
 from headstart.losses import MSE, CrossEntropy, Logistic
-from headstart.methods import Method
 from headstart.models import Readout, Signs, Symbols, Transformer, Vectors
 from headstart.optimizers import AdamW
 from headstart.plans import Fixed, Online, Phase, Phases, Plan
@@ -55,25 +54,25 @@ def transformer_run(task: Task, model: Transformer, loss: Any, steps: int, batch
     return Run(task, model, Online(), loss, AdamW(5e-3, beta2=0.95), batch=batch, budget=budget)
 
 
-def three_arms(steps: int, batch: int = 32) -> tuple[Line, Line, Line]:
+def three_arms(steps: int) -> tuple[Line, Line, Line]:
     """The arms of parity: 6-phase, 100-epoch on a pool of 1% of the online samples, online."""
     return (
         Line("six", "6 phases", lab.Side.SMALL, SIX_PHASES),
-        Line("hundred", "100 epochs", lab.Side.SMALL, Fixed(pool_size(steps, batch))),
+        Line("hundred", "100 epochs", lab.Side.SMALL, Fixed(pool_size(steps))),
         Line("online", "online", lab.Side.LARGE, Online()),
     )
 
 
-def pool_size(steps: int, batch: int = 32) -> int:
-    """1% of the online samples."""
-    return max(1, round(0.01 * batch * steps))
+def pool_size(steps: int) -> int:
+    """1% of the online samples, 32 a step."""
+    return max(1, round(0.01 * 32 * steps))
 
 
-def small_and_online(small: Plan, label: str, methods: tuple[Method, ...] = ()) -> tuple[Line, Line]:
+def small_and_online(small: Plan, label: str) -> tuple[Line, Line]:
     """The two arms of the other tasks."""
     return (
-        Line("small", label, lab.Side.SMALL, small, methods),
-        Line("online", "online", lab.Side.LARGE, Online(), methods),
+        Line("small", label, lab.Side.SMALL, small),
+        Line("online", "online", lab.Side.LARGE, Online()),
     )
 
 
@@ -119,19 +118,19 @@ class IndexKnobs(AdamKnobs):
     index_rates: tuple[float, float] | None = (5e-4, 1.25e-3)
     relative_loss: float = RELATIVE_LOSS
 
-    def index_run(self, **options: Any) -> Run:
-        """An encoder; options are the model's."""
-        model = Size(*self.index_size).model(Vectors(self.index_patch), **options)
+    def index_run(self) -> Run:
+        """An encoder."""
+        model = Size(*self.index_size).model(Vectors(self.index_patch))
         return transformer_run(
             SingleIndex(self.index_dim, Hermite(3)), model, MSE(), self.index_steps, Batch(self.index_batch)
         )
 
-    def index_panel(self, lines: tuple[Line, ...] | None = None, run: Run | None = None, name: str = "index") -> Panel:
+    def index_panel(self, lines: tuple[Line, ...] | None = None) -> Panel:
         """.005 of the online samples for the first phase, then fresh ones; against fresh ones."""
         first = Phases((Phase(fraction=0.005, steps=self.index_first_steps), Phase()))
         lines = lines or small_and_online(first, "small pool, then fresh")
-        title, run = f"single index, d = {self.index_dim}", run or self.index_run()
-        return Panel(name, title, run, self.index_rates, lines, self.relative_loss, beta2=self.beta2)
+        title, run = f"single index, d = {self.index_dim}", self.index_run()
+        return Panel("index", title, run, self.index_rates, lines, self.relative_loss, beta2=self.beta2)
 
 
 @dataclass(frozen=True)
@@ -144,19 +143,19 @@ class ContextKnobs(AdamKnobs):
     context_rates: tuple[float, float] | None = (5e-4, 1.25e-3)
     context_loss: float = RELATIVE_LOSS
 
-    def context_run(self, **options: Any) -> Run:
-        """A decoder; options are the model's."""
+    def context_run(self) -> Run:
+        """A decoder."""
         features, examples = self.context
-        model = Size(*self.context_size).decoder(Vectors(features), **options)
+        model = Size(*self.context_size).decoder(Vectors(features))
         return transformer_run(InContextRegression(features, examples), model, MSE(), self.context_steps)
 
-    def context_panel(self, run: Run | None = None, name: str = "context") -> Panel:
+    def context_panel(self) -> Panel:
         """Four pools for shares of the budget, 1500, 1500, 1500 and 10500 of 15000 steps; against fresh sequences."""
         lengths = [max(1, round(share * self.context_steps)) for share in CONTEXT_SHARES[:-1]]
         first = [Phase(fraction=f, steps=s) for f, s in zip(FOUR_FRACTIONS, lengths, strict=False)]
         lines = small_and_online(Phases((*first, Phase(fraction=FOUR_FRACTIONS[-1]))), "4 phases")
-        title, run = f"in-context regression, n = {self.context[0]}, k = {self.context[1]}", run or self.context_run()
-        return Panel(name, title, run, self.context_rates, lines, self.context_loss, beta2=self.beta2)
+        title, run = f"in-context regression, n = {self.context[0]}, k = {self.context[1]}", self.context_run()
+        return Panel("context", title, run, self.context_rates, lines, self.context_loss, beta2=self.beta2)
 
 
 @dataclass(frozen=True)
@@ -169,19 +168,17 @@ class ModularKnobs(AdamKnobs):
     modular_rates: tuple[float, float] | None = (5e-4, 1.25e-3)
     modular_accuracy: float = ACCURACY
 
-    def modular_run(self, **options: Any) -> Run:
-        """A decoder; options are the model's."""
+    def modular_run(self) -> Run:
+        """A decoder."""
         task = ModularAddition(*self.modular)
-        model = Size(*self.modular_size).decoder(Symbols(task.base), num_outputs=task.modulus, **options)
+        model = Size(*self.modular_size).decoder(Symbols(task.base), num_outputs=task.modulus)
         return transformer_run(task, model, CrossEntropy(), self.modular_steps)
 
-    def modular_panel(
-        self, lines: tuple[Line, ...] | None = None, run: Run | None = None, name: str = "modular"
-    ) -> Panel:
+    def modular_panel(self, lines: tuple[Line, ...] | None = None) -> Panel:
         """Four pools, against fresh numbers."""
-        lines, run = lines or small_and_online(FOUR_PHASES, "4 phases"), run or self.modular_run()
+        lines, run = lines or small_and_online(FOUR_PHASES, "4 phases"), self.modular_run()
         title = f"addition below {self.modular[0]} mod {self.modular[1]}"
-        return Panel(name, title, run, self.modular_rates, lines, self.modular_accuracy, beta2=self.beta2)
+        return Panel("modular", title, run, self.modular_rates, lines, self.modular_accuracy, beta2=self.beta2)
 
 
 _SEEDS: dict[str, dict[str, Any]] = {
