@@ -1,13 +1,16 @@
+from collections import deque
 from concurrent.futures import Future
 from dataclasses import dataclass
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from small_runs import parity_run
 
 import headstart as hs
 from headstart.engines import Interrupted
-from headstart.lab.runner import execute
+from headstart.lab.runner import _Queue, _Work, execute
 from headstart.lab.workers import Parallel, Serial
 
 
@@ -184,3 +187,43 @@ def test_what_was_finished_before_an_interruption_of_its_group_is_stored(store):
     with pytest.raises(Interrupted):
         execute([parity_run().at(seed) for seed in range(6)], store, Half())
     assert len(store.seeds(parity_run().cell)) == 3
+
+
+def calls_of(queues, slots):
+    """How many runs every call takes, by queue, when none of the calls ends before the last is made."""
+    work = _Work(ready={name: _Queue(s, most, deque([name] * num)) for name, (num, most, s) in enumerate(queues)})
+    calls = {name: [] for name in work.ready}
+    num_calls = 0
+    while work.ready:
+        group = work.take(slots - num_calls % slots, slots)
+        calls[group[0]].append(len(group))
+        num_calls += 1
+    return calls
+
+
+@given(st.integers(1, 200), st.integers(1, 12), st.integers(1, 5))
+def test_runs_of_one_kind_are_dealt_in_equal_calls_that_fill_the_slots(num, most, slots):
+    (calls,) = calls_of([(num, most, 3.0)], slots).values()
+    assert sum(calls) == num
+    assert max(calls) <= most
+    assert max(calls) - min(calls) <= 1
+    assert min(num, slots) <= len(calls) <= -(-num // (most * slots)) * slots
+
+
+@given(
+    st.lists(st.tuples(st.integers(1, 40), st.integers(1, 12), st.floats(0.01, 100)), min_size=1, max_size=6),
+    st.integers(1, 4),
+)
+def test_every_run_is_dealt_once_and_no_call_is_too_large(queues, slots):
+    calls = calls_of(queues, slots)
+    assert [sum(its) for its in calls.values()] == [num for num, _, _ in queues]
+    assert all(max(its) <= most for its, (_, most, _) in zip(calls.values(), queues, strict=True))
+
+
+def test_two_small_groups_on_two_slots_stay_whole():
+    assert calls_of([(2, 8, 1.0), (2, 8, 1.0)], slots=2) == {0: [2], 1: [2]}
+
+
+def test_one_small_group_on_two_slots_is_shared():
+    assert calls_of([(8, 8, 1.0)], slots=2) == {0: [4, 4]}
+    assert calls_of([(24, 8, 1.0)], slots=2) == {0: [6, 6, 6, 6]}

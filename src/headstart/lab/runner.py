@@ -22,29 +22,52 @@ _GROUP_SECONDS = 8.0
 
 
 @dataclass
+class _Queue:
+    """Runs that can share a call: the seconds of each, and how many one call takes at most."""
+
+    seconds: float
+    most: int
+    runs: deque[Run] = field(default_factory=deque)
+
+    @property
+    def calls(self) -> int:
+        """The fewest calls that take them all."""
+        return -(-len(self.runs) // self.most)
+
+
+@dataclass
 class _Work:
     """What is to be done: the runs, the moments whose weights others start from, and who waits for whom."""
 
     todo: dict[Key, Run] = field(default_factory=dict)
     keep: dict[Key, tuple[At, ...]] = field(default_factory=dict)
     waiting: dict[Key, list[Run]] = field(default_factory=dict)
-    ready: dict[Hashable, deque[Run]] = field(default_factory=dict)
+    ready: dict[Hashable, _Queue] = field(default_factory=dict)
     device: str = "cpu"
     curves: Keep = Keep.CURVES
 
     def release(self, run: Run) -> None:
         """A run whose source, if any, is stored: put it with those it can share a call with."""
         engine = choose(run, self.device).engine
-        self.ready.setdefault((engine.name, engine.group_key(run)), deque()).append(run)
+        key = (engine.name, engine.group_key(run))
+        if key not in self.ready:
+            seconds = engine.seconds(run)
+            self.ready[key] = _Queue(seconds, max(engine.least_members(run), int(_GROUP_SECONDS / seconds)))
+        self.ready[key].runs.append(run)
 
-    def take(self, slots: int) -> list[Run]:
-        """The next runs to train in one call: a share for every slot, but not more than some seconds of work."""
-        key, runs = next(iter(self.ready.items()))
-        engine = choose(runs[0], self.device).engine
-        most = max(engine.least_members(runs[0]), int(_GROUP_SECONDS / engine.seconds(runs[0])))
-        share = min(-(-len(runs) // slots), most)
-        group = [runs.popleft() for _ in range(share)]
-        if not runs:
+    def take(self, free: int, slots: int) -> list[Run]:
+        """The next runs to train in one call, where `free` of the slots have nothing to do yet.
+
+        Calls are as few, and as equal in seconds, as fill the free slots and then all slots some whole number of times:
+        runs gain from each other in a call, and no slot should wait for the last one.
+        """
+        fewest = sum(queue.calls for queue in self.ready.values())
+        calls = free + slots * max(0, -(-(fewest - free) // slots))
+        share = sum(len(queue.runs) * queue.seconds for queue in self.ready.values()) / calls
+        key, queue = next(iter(self.ready.items()))
+        its_calls = max(queue.calls, round(len(queue.runs) * queue.seconds / share))
+        group = [queue.runs.popleft() for _ in range(-(-len(queue.runs) // its_calls))]
+        if not queue.runs:
             del self.ready[key]
         return group
 
@@ -144,7 +167,8 @@ def execute(
         while work.ready or under_way:
             # Twice as many as there are slots, so that no worker waits for the coordinator.
             while work.ready and len(under_way) < 2 * pool.slots:
-                jobs = {run: _job(run, work, store) for run in work.take(pool.slots)}
+                free = pool.slots - len(under_way) % pool.slots
+                jobs = {run: _job(run, work, store) for run in work.take(free, pool.slots)}
                 finished += _save([_unreached(run, work) for run, job in jobs.items() if job is None], work, store)
                 group = [job for job in jobs.values() if job is not None]
                 if group:
