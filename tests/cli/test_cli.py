@@ -9,7 +9,7 @@ from headstart.lab.ledger import Edition
 
 STUDY = "less_data/mini_and_full_batch_mlp"
 COMMANDS = ["list", "run", "show", "figure", "check", "explain", "export", "report", "version"]
-CLAIM_FIELDS = ["id", "statement", "paper", "estimate", "low", "high", "verdict"]
+CLAIM_FIELDS = ["id", "statement", "paper", "estimate", "low", "high", "known", "verdict"]
 
 
 @pytest.fixture

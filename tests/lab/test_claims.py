@@ -133,4 +133,4 @@ def test_a_claim_reports_an_unbounded_end_as_null():
     claim = hs.Claim("id", "small is faster", "yes", hs.below(1), hs.TimeRatio("s", "l", 0.9))
     data = check_claim(claim, results([None] * 3, [20] * 3)).to_json()
     assert data["high"] is None
-    assert list(data) == ["id", "statement", "paper", "estimate", "low", "high", "verdict"]
+    assert list(data) == ["id", "statement", "paper", "estimate", "low", "high", "known", "verdict"]

@@ -129,10 +129,20 @@ def test_an_arm_without_a_sweep_keeps_its_rate():
     assert search.tuned().rate == parity_run().optimizer.lr
 
 
-def test_a_grid_on_which_nothing_is_learned_costs_few_lower_rates():
+def test_a_grid_on_which_nothing_is_learned_is_filled_nearby_and_probed_far_below():
     tuned = settle(Search(parity_run(), hs.Sweep(0.1, 0.144)), lambda lr: 0.5 - 0.001 * abs(np.log(lr / 0.02)))
-    assert tuned.rates[0] < 0.1 / 30
-    assert len(tuned.rates) < 14
+    rates = np.array(tuned.rates)
+    assert rates[0] < 0.1 / 30
+    assert rates[-1] > 0.144 * 1.4
+    near = rates[rates > 0.1 / 4.4]
+    assert len(near) == 13
+    assert (near[1:] / near[:-1] < 1.201).all()
+    assert len(rates) == 16
+    assert not tuned.learned
+
+
+def test_a_rate_that_learns_was_chosen():
+    assert settle(Search(parity_run(), hs.Sweep(0.1, 0.144)), lambda lr: 0.6 + lr if lr < 0.13 else 0.5).learned
 
 
 def borrowing_study(arm="swept"):

@@ -80,13 +80,14 @@ class Checked:
     verdict: Verdict
 
     def to_json(self) -> dict[str, Any]:
-        """id, statement, paper, estimate, low, high, verdict; an unbounded end is null."""
+        """id, statement, paper, estimate, low, high, known, verdict; an unbounded end is null."""
         numbers = {"estimate": self.estimate.value, "low": self.estimate.low, "high": self.estimate.high}
         return {
             "id": self.claim.id,
             "statement": self.claim.statement,
             "paper": self.claim.paper,
             **{name: float(f"{v:.6g}") if np.isfinite(v) else None for name, v in numbers.items()},
+            "known": str(self.estimate.known),
             "verdict": str(self.verdict),
         }
 

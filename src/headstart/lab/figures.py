@@ -21,7 +21,10 @@ if TYPE_CHECKING:
 
 FORMATS = ("png", "pdf", "svg")
 # Small sets warm, large ones cold; further arms of a side take the next shade. Distinct to colour-blind readers.
-COLOURS = {Side.SMALL: ("#D55E00", "#E69F00", "#CC79A7"), Side.LARGE: ("#0072B2", "#56B4E9", "#004D40")}
+COLOURS = {
+    Side.SMALL: ("#D55E00", "#E69F00", "#CC79A7", "#882255", "#8A7A00"),
+    Side.LARGE: ("#0072B2", "#56B4E9", "#004D40", "#332288", "#44AA99", "#888888"),
+}
 AXES = {"steps": "optimizer steps", "samples": "samples processed", "flops": "training FLOPs"}
 STYLE: Any = {
     "font.size": 9,
@@ -34,7 +37,7 @@ STYLE: Any = {
     "grid.linewidth": 0.6,
     "lines.linewidth": 1.6,
     "legend.frameon": False,
-    "legend.fontsize": 8,
+    "legend.fontsize": 7.5,
     "figure.dpi": 110,
     "savefig.dpi": 180,
     "svg.hashsalt": "headstart",
@@ -80,6 +83,7 @@ def draw_curve(
     shade: int = 0,
     num_shades: int = 1,
     curve: Curve | None = None,
+    band: bool = True,
 ) -> None:
     """The seed-mean of an arm's leading test metric with its 95% band, against steps, samples or FLOPs.
 
@@ -88,14 +92,19 @@ def draw_curve(
     curves = results.curves(arm) if curve is None else curve.stack(results.traces[arm])
     x = np.asarray(getattr(results.traces[arm].grid(), axis), dtype=np.float64)
     colour = colour_of(results.arms[arm].side, shade, num_shades)
-    label = f"{results.arms[arm].label}, lr {results.tuned[arm].rate:g}"
-    ax.plot(x, curves.mean(axis=0), color=colour, label=label)
-    low, high = mean_band(curves)
-    ax.fill_between(x, low, high, color=colour, alpha=0.2, linewidth=0)
+    ax.plot(x, curves.mean(axis=0), color=colour, label=results.arms[arm].label)
+    if band:
+        low, high = mean_band(curves)
+        ax.fill_between(x, low, high, color=colour, alpha=0.2, linewidth=0)
     ax.set_xlabel(AXES[axis])
     if axis != "steps":
         ax.set_xscale("log")
         ax.tick_params(axis="x", which="minor", labelbottom=False)
+
+
+def legend_below(ax: "Axes", columns: int = 2) -> None:
+    """A legend under the axes, where it hides no curve."""
+    ax.legend(loc="upper center", bbox_to_anchor=(0.5, -0.2), ncols=columns)
 
 
 def save_figure(figure: "Figure", path: Path, format: str = "png") -> Path:
@@ -106,7 +115,8 @@ def save_figure(figure: "Figure", path: Path, format: str = "png") -> Path:
     metadata = {"png": {"Software": None}, "pdf": {"CreationDate": None}, "svg": {"Date": None}}[format]
     try:
         with replacing(path) as temporary:
-            figure.savefig(temporary, format=format, metadata=metadata, bbox_inches="tight")
+            dpi = STYLE["savefig.dpi"]
+            figure.savefig(temporary, format=format, metadata=metadata, bbox_inches="tight", dpi=dpi)
     except OSError as error:
         raise HeadstartError(f"--out {path}: the figure cannot be written: {error}; name another file") from None
     return path

@@ -21,12 +21,13 @@ _COLOURS = {"holds": "green", "does not hold": "red", "undecided": "yellow"}
 
 
 def interval(claim: Mapping[str, Any]) -> str:
-    """The estimate with its interval; an end that the runs do not bound is an infinity sign."""
+    """The estimate, or the bound of it that is known, with its interval; infinity where the runs do not bound it."""
 
     def number(value: float | None) -> str:
         return "∞" if value is None else f"{value:.3g}"
 
-    estimate = "not reached" if claim["estimate"] is None else number(claim["estimate"])
+    sign = {"at most": "≤ ", "at least": "≥ "}.get(claim.get("known", ""), "")
+    estimate = "not reached" if claim["estimate"] is None else sign + number(claim["estimate"])
     return f"{estimate} [{number(claim['low'])}, {number(claim['high'])}]"
 
 
@@ -64,6 +65,10 @@ def write_report(study: Study, results: Results, report: Mapping[str, Any], root
     return [picture, page, data]
 
 
+def _kept(tuned: Mapping[str, Any]) -> str:
+    return "" if tuned.get("learned", True) else ", kept: none is above chance"
+
+
 def _beta2(tuned: Mapping[str, Any]) -> str:
     return f", beta2 {tuned['beta2']:g}" if "beta2" in tuned else ""
 
@@ -77,8 +82,8 @@ def _settings(study: Study, report: Mapping[str, Any]) -> str:
 
 def _page(study: Study, report: Mapping[str, Any], picture: str) -> str:
     rates = "".join(
-        f"| {name} | {tuned['rate']:g}{_beta2(tuned)} | {min(tuned['rates']):g} to {max(tuned['rates']):g} "
-        f"({tuned.get('num_tried', len(tuned['rates']))}) |\n"
+        f"| {name} | {tuned['rate']:g}{_beta2(tuned)}{_kept(tuned)} "
+        f"| {min(tuned['rates']):g} to {max(tuned['rates']):g} ({tuned.get('num_tried', len(tuned['rates']))}) |\n"
         for name, tuned in report["learning_rates"].items()
     )
     if rates:

@@ -13,9 +13,11 @@ from headstart.run import Run
 
 FIRST_SELECTION_SEED = 1_000_000
 _MOST_EXTENSIONS = 60
-# A grid that diverges is left by this many rates at once, about a factor of two. One that learns nothing, its areas
-# this near to chance, is left by single rates so far apart, down to a factor of 38 below where it began.
-_STRIDE, _SKILL, _MOST_WITHOUT_SKILL = 4, 0.02, 20
+# A grid that diverges is left by this many rates at once, about a factor of two.
+_STRIDE = 4
+# A grid that learns nothing, its areas this near to chance, is extended once: by so many rates above and below, and by
+# one in `_STRIDE` down to the last of `_FAR` below, a factor of 38.
+_SKILL, _ABOVE, _BELOW, _FAR = 0.02, 2, 8, 20
 
 
 @dataclass(frozen=True)
@@ -23,10 +25,10 @@ class Sweep:
     """Learning rates from `lowest` to `highest`, each at most `ratio` times the one below.
 
     The best rate is the one with the best area under the seed-mean test curve. It must have neighbours on both sides;
-    a grid whose best rate is at an end is extended there, and one that diverges or learns nothing is extended to lower
-    rates, so the two bounds only say where the search begins. If no rate learns anything, areas are noise, and the
-    middle of the first grid is kept. With `beta2` every value of AdamW's second beta has such a grid of its own, and
-    the best rate of the best grid is chosen.
+    a grid whose best rate is at an end is extended there, one that diverges to lower rates, and one that learns nothing
+    on both sides, so the two bounds only say where the search begins. If no rate learns anything, areas are noise, and
+    the middle of the first grid is kept. With `beta2` every value of AdamW's second beta has such a grid of its own,
+    and the best rate of the best grid is chosen.
     """
 
     lowest: float
@@ -61,7 +63,8 @@ class RateOf:
 class Tuned:
     """The outcome of a sweep: the chosen rate, and every rate tried with its area; of the chosen beta2, if swept.
 
-    An arm that is not swept has its own rate, or that of another arm, and no areas.
+    An arm that is not swept has its own rate, or that of another arm, and no areas. `learned` is False where no rate
+    tried is better than chance, so that the rate was not chosen but kept.
     """
 
     rate: float
@@ -69,18 +72,20 @@ class Tuned:
     areas: tuple[float, ...]
     beta2: float | None = None
     num_tried: int = 1
+    learned: bool = True
 
     def lent(self) -> "Tuned":
         """The outcome for an arm that takes this rate without a sweep of its own."""
         return replace(self, rates=(self.rate,), areas=(), num_tried=1)
 
     def to_json(self) -> dict[str, Any]:
-        """rate, rates, areas, and beta2 with the number of cells tried where it was swept."""
+        """rate, rates, areas, learned, and beta2 with the number of cells tried where it was swept."""
         joint = {} if self.beta2 is None else {"beta2": self.beta2, "num_tried": self.num_tried}
         return {
             "rate": self.rate,
             "rates": list(self.rates),
             "areas": [float(f"{a:.6g}") for a in self.areas],
+            "learned": self.learned,
             **joint,
         }
 
@@ -146,7 +151,8 @@ class Grid:
         if self.diverged[low] > 0.5:
             self.wanted |= set(range(low - _STRIDE, low))
         elif not self._learns():
-            self.wanted |= set(range(-_MOST_WITHOUT_SKILL, low, _STRIDE))
+            highest = self.sweep.indices()[-1]
+            self.wanted |= {*range(-_FAR, -_BELOW, _STRIDE), *range(-_BELOW, highest + _ABOVE + 1)}
         else:
             self.wanted |= {best - 1, best + 1}
         if self.needed() and len(self.areas) > len(self.sweep.indices()) + _MOST_EXTENSIONS:
@@ -173,7 +179,8 @@ class Grid:
         """The outcome."""
         indices = sorted(self.areas)
         rates = tuple(self.sweep.rate(i) for i in indices)
-        return Tuned(self.sweep.rate(self._best()), rates, tuple(self.areas[i] for i in indices))
+        areas = tuple(self.areas[i] for i in indices)
+        return Tuned(self.sweep.rate(self._best()), rates, areas, learned=self._learns())
 
     def _cell(self, index: int) -> Run:
         return with_rate(self.run, self.sweep.rate(index))

@@ -2,7 +2,7 @@
 
 from headstart.measures.area import area_under
 from headstart.measures.coordinates import coordinate_sizes
-from headstart.measures.intervals import Estimate, bootstrap, bootstrap_bounds, mean_band, share
+from headstart.measures.intervals import Estimate, Known, bootstrap, bootstrap_bounds, mean_band, share
 from headstart.measures.norms import readout_ratio
 from headstart.measures.power_law import exponent, medians
 from headstart.measures.time_ratio import Bounds, censored_time, quotient
@@ -11,6 +11,7 @@ from headstart.measures.time_to_target import monotone, success_probability, tim
 __all__ = [
     "Bounds",
     "Estimate",
+    "Known",
     "area_under",
     "bootstrap",
     "bootstrap_bounds",

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from enum import StrEnum
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,6 +12,14 @@ from headstart.core.errors import HeadstartError
 _KEY = 20260519  # any fixed number: intervals must be the same whenever they are computed
 
 
+class Known(StrEnum):
+    """How a value is known: itself, or a bound of it where a target was missed."""
+
+    EXACTLY = "exactly"
+    AT_MOST = "at most"
+    AT_LEAST = "at least"
+
+
 @dataclass(frozen=True)
 class Estimate:
     """A value with its interval, which may end at infinity where runs never reached a target."""
@@ -18,6 +27,7 @@ class Estimate:
     value: float
     low: float
     high: float
+    known: Known = Known.EXACTLY
 
 
 def bootstrap(
@@ -49,7 +59,9 @@ def bootstrap_bounds(
     low = np.quantile(values[:, 0], tail, method="inverted_cdf")
     high = np.quantile(values[:, 1], 1 - tail, method="inverted_cdf")
     least, most = bounds(np.arange(num_seeds))
-    return Estimate(most if np.isfinite(most) else least or float("nan"), float(low), float(high))
+    if np.isfinite(most):
+        return Estimate(most, float(low), float(high), Known.EXACTLY if least == most else Known.AT_MOST)
+    return Estimate(least or float("nan"), float(low), float(high), Known.AT_LEAST)
 
 
 def share(happened: int, trials: int, level: float = 0.95) -> Estimate:

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from headstart.engines.fused.batches import Batches, Members, Shape, draw_ids
-from headstart.engines.fused.compile import inlined, kernel, part
+from headstart.engines.fused.compile import inlined, kernel, part, pasted
 from headstart.engines.fused.layout import LABEL_BIT, flat
 from headstart.engines.fused.losses import RELU, activate, loss_slopes, loss_value
 from headstart.engines.fused.optim import update
@@ -224,24 +224,7 @@ def scatter_panel(shape: Shape, j: Any, num: Any, s: Scratch, zero: Any) -> None
         store(s.readout, j, readout)
 
 
-@part
-def accumulate(shape: Shape, w: Any, a: Any, c: Any, scale: Any, num: Any, s: Scratch) -> Any:
-    """Forward and backward over the `num` samples located; returns the sum of dL/df."""
-    outputs(shape, w, a, c, num, s)
-    r = s.outputs[:num]
-    loss_slopes(shape.loss, r, s.labels[:num], _ONE, scale)
-    whole = shape.width - shape.width % PANEL
-    for j in range(0, whole, PANEL):
-        scatter_panel(shape, j, num, s, zeros(PANEL))
-    for j in range(whole, shape.width, REST):
-        scatter_panel(shape, j, num, s, zeros(REST))
-    bias_gradient = _ZERO
-    for n in range(num):
-        bias_gradient += r[n]
-    return bias_gradient
-
-
-@part
+@pasted
 def apply(shape: Shape, members: Members, m: Any, bias_gradient: Any, time: Any, s: Scratch) -> None:
     """The optimizer step from s.gradient = sum_n r_n s'(z_n) x_n, r = dL/df, and s.readout = sum_n r_n s(z_n).
 
@@ -262,7 +245,8 @@ def apply(shape: Shape, members: Members, m: Any, bias_gradient: Any, time: Any,
     rates, adam, kind = members.rates[m], members.adam[m], shape.optimizer
     first, second = members.first[m], members.second[m]
     p, dim = 0, shape.dim
-    update(kind, w, s.gradient, first, second, 0, dim * width, rates[p], adam, time)
+    # No literal numbers in these calls: numba would compile `update` anew for each.
+    update(kind, w, s.gradient, first, second, offsets[p], dim * width, rates[p], adam, time)
     if shape.bias:
         p += 1
         update(kind, w, s.gradient[dim * width :], first, second, offsets[p], width, rates[p], adam, time)
@@ -270,16 +254,16 @@ def apply(shape: Shape, members: Members, m: Any, bias_gradient: Any, time: Any,
     update(kind, w, s.readout, first, second, offsets[p + 1], shape.neurons, rates[p + 1], adam, time)
     if shape.bias:
         s.readout[0] = bias_gradient
-        update(kind, w, s.readout, first, second, offsets[p + 2], 1, rates[p + 2], adam, time)
+        update(kind, w, s.readout, first, second, offsets[p + 2], shape.bias, rates[p + 2], adam, time)
 
 
-@part
+@pasted
 def descend(shape: Shape, members: Members, m: Any, words: Any, num: Any, time: Any, s: Scratch) -> None:
     """One optimizer step of member m on the mean loss of `num` packed samples."""
     w, width = members.weights[m], shape.width
     a = (shape.dim + shape.bias) * width
     c = w[a + width] if shape.bias else _ZERO
-    scale = _ONE / _f(num)
+    scale, whole = _ONE / _f(num), width - width % PANEL
     build_tables(w, 0, width, s.groups, s.tables)
     s.grads[:] = _ZERO
     s.readout[:] = _ZERO
@@ -288,7 +272,15 @@ def descend(shape: Shape, members: Members, m: Any, words: Any, num: Any, time: 
         count = min(CHUNK, num - start)
         locate(words, start, count, s.groups, s.rows, s.signs)
         parities(words, start, count, shape.support | _LABEL, s.labels)
-        bias_gradient += accumulate(shape, w, a, c, scale, count, s)
+        outputs(shape, w, a, c, count, s)
+        r = s.outputs[:count]
+        loss_slopes(shape.loss, r, s.labels[:count], _ONE, scale)
+        for j in range(0, whole, PANEL):
+            scatter_panel(shape, j, count, s, zeros(PANEL))
+        for j in range(whole, width, REST):
+            scatter_panel(shape, j, count, s, zeros(REST))
+        for n in range(count):
+            bias_gradient += r[n]
     fold_tables(s.grads, width, s.groups, s.gradient)
     apply(shape, members, m, bias_gradient, time, s)
 
@@ -311,14 +303,12 @@ def advance(
     """Steps start .. stop - 1 of each active member. `pools`: uint64[members, size], the samples that are stored."""
     for m in active:
         for step in range(start, stop):
-            if plan.full:
-                descend(shape, members, m, pools[m], plan.batch, step + 1, s)
-            else:
+            if not plan.full:
                 batch_words(shape, plan, members.seeds[m], step, pools[m], s)
-                descend(shape, members, m, s.words, plan.batch, step + 1, s)
+            descend(shape, members, m, pools[m] if plan.full else s.words, plan.batch, step + 1, s)
 
 
-@part
+@pasted
 def scores(shape: Shape, w: Any, words: Any, num: Any, s: Scratch) -> Any:
     """(accuracy, mean loss) over packed samples, with the tables built."""
     a = (shape.dim + shape.bias) * shape.width
@@ -343,12 +333,10 @@ def evaluate(
     for m in active:
         w = members.weights[m]
         build_tables(w, 0, shape.width, s.groups, s.tables)
-        out[m, 0], out[m, 1] = scores(shape, w, test[m], test.shape[1], s)
-        if plan.full:
-            out[m, 2], out[m, 3] = scores(shape, w, pools[m], plan.batch, s)
-        else:
+        if not plan.full:
             batch_words(shape, plan, members.seeds[m], step, pools[m], s)
-            out[m, 2], out[m, 3] = scores(shape, w, s.words, plan.batch, s)
+        for words, num, i in ((test[m], test.shape[1], 0), (pools[m] if plan.full else s.words, plan.batch, 2)):
+            out[m, i], out[m, i + 1] = scores(shape, w, words, num, s)
 
 
 @kernel

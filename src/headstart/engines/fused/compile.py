@@ -23,15 +23,15 @@ FAST = {"reassoc", "contract", "nsz", "arcp"}
 _importing = threading.Lock()
 
 
-def _compiled(function: Function, fastmath: set[str] = FAST, **options: bool) -> Function:
+def _compiled(function: Function, cache: bool = False, fastmath: set[str] = FAST, **options: Any) -> Function:
     numba: Any = importlib.import_module("numba")  # its stubs lack the options that leave out wrappers
-    compiled = numba.njit(nogil=True, cache=True, fastmath=fastmath, error_model="numpy", **options)(function)
+    compiled = numba.njit(nogil=True, cache=cache, fastmath=fastmath, error_model="numpy", **options)(function)
     return cast(Function, compiled)
 
 
 def kernel(function: Function) -> Function:
     """Compile a function that Python calls."""
-    return _compiled(function)
+    return _compiled(function, cache=True)
 
 
 def part(function: Function) -> Function:
@@ -41,12 +41,17 @@ def part(function: Function) -> Function:
 
 def exact(function: Function) -> Function:
     """The same where the order of additions matters: no reassociation."""
-    return _compiled(function, {"contract"}, no_cpython_wrapper=True, no_cfunc_wrapper=True)
+    return _compiled(function, fastmath={"contract"}, no_cpython_wrapper=True, no_cfunc_wrapper=True)
 
 
 def inlined(function: Function) -> Function:
     """Compile a function into each of its callers: passing arrays costs more than a short body."""
     return _compiled(function, no_cpython_wrapper=True, no_cfunc_wrapper=True, forceinline=True)
+
+
+def pasted(function: Function) -> Function:
+    """A function with one caller, which is compiled as if its lines stood there, once instead of twice."""
+    return _compiled(function, inline="always")
 
 
 def operation(function: Callable[..., Any]) -> Any:

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 import headstart.lab as lab
 from headstart.core.trace import Trace
 from headstart.core.units import Batch, Budget, FullBatch
-from headstart.lab.figures import Curve, draw_curve, house_style
+from headstart.lab.figures import Curve, draw_curve, house_style, legend_below
 from headstart.losses import MSE
 from headstart.methods import Method
 from headstart.models import MLP
@@ -32,6 +32,8 @@ ACCURACY, RELATIVE_LOSS = 0.95, 0.3
 # The first phase on a single-index model: so many steps, under SGD on this share of the online samples.
 FIRST_PHASE_STEPS, POOL_FRACTION = 100, 0.01
 NUM_RECORDS = 100
+# More bands than this hide each other.
+MOST_BANDS = 5
 # A single spike of one seed would flatten every curve.
 LARGEST_LOSS_SHOWN = 2.0
 # "No gap" means, declared before any run: the ratio of the two times lies between these.
@@ -139,6 +141,10 @@ class Panel:
         """The name of a line's arm in the study."""
         return f"{self.name}_{line}"
 
+    def label(self, line: str) -> str:
+        """What a line is called."""
+        return next(its.label for its in self.lines if its.name == line)
+
     def arms(self) -> list[lab.Arm]:
         """The arms of the study."""
         return [
@@ -218,25 +224,24 @@ def draw_lines(ax: "Axes", results: lab.Results, panel: Panel, axis: str = "step
     for side in lab.Side:
         lines = [line for line in panel.lines if line.side is side]
         for shade, line in enumerate(lines):
-            draw_curve(ax, results, panel.arm(line.name), axis, shade, len(lines), curve)
+            band = len(panel.lines) <= MOST_BANDS
+            draw_curve(ax, results, panel.arm(line.name), axis, shade, len(lines), curve, band)
     ax.set_title(panel.title)
+    legend_below(ax)
     if curve is None:
         ax.axhline(panel.target, color="#888888", linewidth=0.8, linestyle=":")
         ax.set_ylabel("test accuracy" if panel.learns_signs else "test loss / Var(y)")
-        size = None if len(panel.lines) <= 4 else 6
-        ax.legend(loc="best" if panel.learns_signs else "upper right", fontsize=size)
         if not panel.learns_signs and ax.get_ylim()[1] > LARGEST_LOSS_SHOWN:
             ax.set_ylim(0, LARGEST_LOSS_SHOWN)
     else:
         ax.set_ylabel(curve.label)
-        ax.legend()
 
 
 def draw_panels(results: lab.Results, panels: Sequence[Panel], columns: int = 4, axis: str = "steps") -> "Figure":
     """A grid of panels."""
     with house_style() as module:
         rows, columns = -(-len(panels) // columns), min(columns, len(panels))
-        picture = module.Figure(figsize=(3.5 * columns, 2.9 * rows), layout="constrained")
+        picture = module.Figure(figsize=(3.5 * columns, 3.1 * rows), layout="constrained")
         grid = picture.subplots(rows, columns, squeeze=False).ravel()
         for ax, panel in zip(grid, panels, strict=False):
             draw_lines(ax, results, panel, axis)

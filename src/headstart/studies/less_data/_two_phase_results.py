@@ -154,8 +154,8 @@ class BiasExponent:
         k = results.knobs
         values = np.array([results.simulations[f"bias_{self.degree}_{n}"][self.signal] for n in k.bias_samples])
         found = exponent(k.bias_samples, values)
-        ends = sorted((found.low / self.over, found.high / self.over))
-        return lab.Estimate(found.value / self.over, *ends)
+        low, high = sorted((found.low / self.over, found.high / self.over))
+        return lab.Estimate(found.value / self.over, low, high)
 
 
 def title(id: str) -> str:

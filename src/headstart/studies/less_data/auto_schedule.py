@@ -23,9 +23,10 @@ if TYPE_CHECKING:
 
 
 def panels(k: ParityKnobs) -> list[Panel]:
-    """One panel: automatic, and the three arms of parity."""
+    """One panel: the three arms of parity, and automatic."""
+    six, hundred, online = three_arms(k.steps)
     auto = Line("auto", "automatic", lab.Side.SMALL, AutoPhases())
-    return [k.parity_panel(lines=(auto, *three_arms(k.steps)))]
+    return [k.parity_panel(lines=(six, hundred, auto, online))]
 
 
 def claims(k: ParityKnobs) -> list[lab.Claim]:

@@ -45,10 +45,10 @@ def panels(k: Knobs) -> tuple[Panel, Panel]:
     pool = Fixed(pool_size(k.steps) // 8 * 8)  # whole classes of whole columns can be balanced
     parity = k.parity_panel(
         lines=(
+            six,
             hundred,
             Line("zero_mean", "E[x] = 0", small, pool, (ZeroMean(),)),
             Line("zero_class_means", "also E[y] = E[x|y] = 0", small, pool, (ZeroMean(by_class=True),)),
-            six,
             online,
             *(
                 Line(f"biased_{m}", f"online, biased as $2^{m}$", lab.Side.LARGE, Online(), (SampledBias(2**m),))
@@ -70,13 +70,15 @@ def claims(k: Knobs) -> list[lab.Claim]:
         parity.faster("zero_class_means", "online", persists, "also E[y] = E[x|y] = 0, against online"),
         index.faster("whitened", "online", persists, "whitened pool first against online"),
     ]
-    for panel, lines in ((parity, ("zero_mean", "zero_class_means")), (index, ("whitened",))):
-        plain = panel.lines[0].name
+    for panel, plain, lines in (
+        (parity, "hundred", ("zero_mean", "zero_class_means")),
+        (index, index.lines[0].name, ("whitened",)),
+    ):
         for line in lines:
             out.append(
                 lab.Claim(
                     id=f"{panel.arm(line)}_vs_{plain}",
-                    statement=f"{panel.title}: {line.replace('_', ' ')} over the pool as drawn, steps in [2/3, 3/2]",
+                    statement=f"{panel.title}: {panel.label(line)}, over the pool as drawn, steps in [2/3, 3/2]",
                     paper=persists,
                     rule=REMAINS,
                     estimate=panel.ratio(line, plain),

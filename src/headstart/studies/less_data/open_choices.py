@@ -66,7 +66,8 @@ def claims(k: ParityKnobs) -> list[lab.Claim]:
             out.append(
                 lab.Claim(
                     id=f"{panel.name}_narrower_{small}",
-                    statement=f"{panel.title}: gap in area, {small} less online, less that of the defaults; below 0",
+                    statement=f"{panel.title}: gap in area, {panel.label(small)} less online, "
+                    "less that of the defaults; below 0",
                     paper="not stated",
                     rule=lab.below(0.0),
                     estimate=GapDifference(panel, plain, small),

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 import headstart.lab as lab
 from headstart.core.roles import Role
-from headstart.lab.figures import draw_curve, house_style
+from headstart.lab.figures import draw_curve, house_style, legend_below
 from headstart.plans import ByRole
 from headstart.studies.less_data import PAPER_TITLE, Line, Panel, arms_of, draw_panels
 from headstart.studies.less_data._transformers import SIX_PHASES, ParityKnobs, presets, three_arms
@@ -38,6 +38,15 @@ class Knobs(ParityKnobs):
     pairs: tuple[tuple[Role, ...], ...] = ((Role.QUERY, Role.KEY), (Role.QUERY, Role.VALUE), (Role.KEY, Role.VALUE))
 
 
+SYMBOLS = {
+    Role.QUERY: "W_q",
+    Role.KEY: "W_k",
+    Role.VALUE: "W_v",
+    Role.PROJECTION: "W_o",
+    Role.HIDDEN: "the MLPs",
+}
+
+
 PRESETS = presets(
     Knobs,
     smoke={"singles": ((Role.QUERY,), (Role.KEY,), (Role.VALUE,)), "pairs": ((Role.QUERY, Role.KEY),)},
@@ -51,7 +60,12 @@ def panels(k: Knobs) -> tuple[Panel, Panel]:
 
     def lines(groups: tuple[tuple[Role, ...], ...]) -> tuple[Line, ...]:
         return tuple(
-            Line("_".join(roles), "fresh: " + ", ".join(roles), lab.Side.LARGE, ByRole(SIX_PHASES, tuple(roles)))
+            Line(
+                "_".join(roles),
+                "fresh for " + " and ".join(SYMBOLS[role] for role in roles),
+                lab.Side.LARGE,
+                ByRole(SIX_PHASES, tuple(roles)),
+            )
             for roles in groups
         )
 
@@ -79,7 +93,7 @@ def claims(k: Knobs) -> list[lab.Claim]:
     def slower(panel: Panel, line: str, paper: str) -> lab.Claim:
         return lab.Claim(
             id=f"fresh_{line}",
-            statement=f"{panel.title}: steps to {panel.goal}, fresh batches for {line} over plain 6 phases, above 1",
+            statement=f"{panel.title}: steps to {panel.goal}, {panel.label(line)} over plain 6 phases, above 1",
             paper=paper,
             rule=lab.above(1.0),
             estimate=ratio(panel, line),
@@ -91,7 +105,8 @@ def claims(k: Knobs) -> list[lab.Claim]:
         *(
             lab.Claim(
                 id=f"fresh_{line}",
-                statement=f"{single.title}: the same for {line} lies between 2/3 and 3/2",
+                statement=f"{single.title}: steps to {single.goal}, {single.label(line)} over plain 6 phases, "
+                "between 2/3 and 3/2",
                 paper="the effects on W_q, W_k are mild (Fig. 30 left)",
                 rule=lab.Within(2 / 3, 3 / 2),
                 estimate=ratio(single, line),
@@ -101,7 +116,8 @@ def claims(k: Knobs) -> list[lab.Claim]:
         *(
             lab.Claim(
                 id=f"value_over_{roles[0]}",
-                statement=f"{single.title}: steps to {single.goal}, fresh for value over fresh for {roles[0]}, above 1",
+                statement=f"{single.title}: steps to {single.goal}, fresh for W_v over fresh for {SYMBOLS[roles[0]]}, "
+                "above 1",
                 paper="W_v relies on small-set training the most (Fig. 30 left)",
                 rule=lab.above(1.0),
                 estimate=single.ratio("value", roles[0]),
@@ -118,7 +134,7 @@ def figure(results: lab.Results) -> "Figure":
     picture = draw_panels(results, (single, pair))
     with house_style():
         draw_curve(picture.axes[1], results, single.arm("six"))
-        picture.axes[1].legend(loc="lower right")
+        legend_below(picture.axes[1])
     return picture
 
 

@@ -1,4 +1,4 @@
-"""Harder parities have wider gaps in Transformers.
+"""Do harder parities have wider gaps in Transformers?
 
 Paper     Less Data, Faster Training, Section 6 and Fig. 10b
 Claim     The small-vs-large gap of Transformers on parity is wider for the harder problem.

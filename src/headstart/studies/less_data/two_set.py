@@ -40,8 +40,8 @@ def claims(k: ParityKnobs) -> list[lab.Claim]:
     names = [line.name for line in panel.lines if line.name.startswith("two_set")]
     said = "similar to two-phase training (Section 2, no figure)"
     return [
-        *(panel.faster(name, "online", said, f"{name} against online") for name in names),
-        *(panel.faster("six", name, "not compared", f"6 phases against {name}") for name in names),
+        *(panel.faster(name, "online", said, f"{panel.label(name)}, against online") for name in names),
+        *(panel.faster("six", name, "not compared", f"6 phases against {panel.label(name)}") for name in names),
     ]
 
 
