@@ -100,7 +100,7 @@ def list_(json: Json = False, store: StorePath = None) -> None:
                 "paper": study.paper,
                 "figures": study.figures,
                 "presets": dict(study.minutes),
-                "num_claims": len(study.claims(study.presets["smoke"])),
+                "num_claims": len(study.claims(study.presets["laptop"])),
                 "verdicts": verdicts,
                 "tags": list(study.tags),
             }

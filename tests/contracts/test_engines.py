@@ -18,6 +18,7 @@ from headstart.core.units import Batch, Budget, FullBatch, flops_per_sample
 from headstart.engines import Interrupted, Job, choose, engines, loop
 from headstart.engines.ensemble import Ensemble
 from headstart.engines.fused import Fused
+from headstart.engines.lower import lower
 from headstart.losses import MSE, Correlation, CrossEntropy, Hinge, Logistic
 from headstart.methods import LayerScale
 from headstart.models import MLP, Readout, Symbols, Transformer
@@ -245,6 +246,12 @@ def test_auto_phases_agree_with_a_naive_training_that_watches_its_batches(engine
         assert_same_weights(outcome.weights[Step(40)], weights, rtol=1e-3, atol=1e-5)
     assert len({tuple(pools) for pools, _ in naive}) > 1, "members at different legs are what this test is about"
     assert any(len(set(pools)) > 2 for pools, _ in naive)
+
+
+def test_a_role_that_the_model_lacks_is_named():
+    run = replace(PARITY, plan=ByRole(Fixed(20), (Role.QUERY,)))
+    with pytest.raises(HeadstartError, match=r"MLP has none of these roles; its own are input"):
+        lower(run)
 
 
 @every_engine

@@ -64,6 +64,11 @@ def lower(run: Run) -> Lowered:
     """Ask every method for its factors; they multiply in the order written."""
     parameters = run.model.parameters(run.task.dim)
     course = run.plan.course(run.batch, run.budget.steps)
+    if course.aside is not None and not {p.role for p in parameters} & set(course.aside.roles):
+        raise HeadstartError(
+            f"{run.plan}: {type(run.model).__name__} has none of these roles; "
+            f"its own are {', '.join(dict.fromkeys(p.role for p in parameters))}"
+        )
     altering = tuple(
         tuple(method for method in run.methods if method.alters(number, leg.pool))
         for number, leg in enumerate(course.legs)

@@ -1,4 +1,4 @@
-"""Hugging Face's Trainer on a schedule: pip install "headstart[huggingface]".
+"""Hugging Face's Trainer on a schedule: the extra `huggingface`.
 
 trainer = PhasedTrainer(model=model, args=args, train_dataset=data, schedule=PhaseSchedule.geometric(steps=6000))
 trainer.train(resume_from_checkpoint=True)

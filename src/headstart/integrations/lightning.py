@@ -1,4 +1,4 @@
-"""Lightning on a schedule: pip install "headstart[lightning]".
+"""Lightning on a schedule: the extra `lightning`.
 
 data = PhasedDataModule(dataset, PhaseSchedule.geometric(steps=6000), batch_size=64)
 trainer = lightning.Trainer(max_epochs=1, use_distributed_sampler=False, callbacks=[PhaseCallback()])

@@ -50,7 +50,7 @@ def conduct(
 
 
 def _serving(results: Results) -> list[Serving]:
-    """The cells of every arm: those its learning rate was chosen from, and the one its claims are computed on."""
+    """The cells of every arm: its learning rates with the beta2 that was chosen, and the one its claims are about."""
     rows = []
     for name, arm in results.arms.items():
         tuned = results.tuned[name]

@@ -68,7 +68,7 @@ def print_explanation(rows: list[dict[str, Any]], jobs: int, console: Any) -> No
     from rich.table import Table
 
     total = sum(row["runs"] * row["seconds_a_run"] for row in rows)
-    said = f"about {total / jobs / 60:.1f} minutes on {jobs} cores from an empty store"
+    said = f"about {total / jobs / 60:.1f} minutes on {jobs} cores from an empty store, extended sweeps aside"
     table = Table(box=box.ROUNDED)
     studies = list(dict.fromkeys(row["study"] for row in rows))
     if len(studies) > 1:

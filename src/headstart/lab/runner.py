@@ -166,7 +166,7 @@ def execute(
     try:
         while work.ready or under_way:
             # Twice as many as there are slots, so that no worker waits for the coordinator.
-            while work.ready and len(under_way) < 2 * pool.slots:
+            while work.ready and len(under_way) < 2 * pool.slots and not any(call.done() for call in under_way):
                 free = pool.slots - len(under_way) % pool.slots
                 jobs = {run: _job(run, work, store) for run in work.take(free, pool.slots)}
                 finished += _save([_unreached(run, work) for run, job in jobs.items() if job is None], work, store)

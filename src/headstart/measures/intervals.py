@@ -33,9 +33,12 @@ class Estimate:
 def bootstrap(
     statistic: Callable[[NDArray[np.int64]], float], num_seeds: int, level: float = 0.95, resamples: int = 2000
 ) -> Estimate:
-    """The percentile bootstrap of `statistic`, a function of the indices of the seeds to use.
+    """The expanded percentile bootstrap of `statistic`, a function of the indices of the seeds to use.
 
-    Quantiles are order statistics, not interpolations, so that infinite values stay meaningful.
+    Resampling n seeds understates the spread, by sqrt((n - 1) / n) and as a normal does beside Student's t, so the
+    tails are Phi(-sqrt(n / (n - 1)) t_{n-1}): with 8 seeds 0.6% instead of 2.5%, with 100 seeds 2.3%. Quantiles are
+    order statistics, not interpolations, so that infinite values stay meaningful. Reference: Hesterberg, What Teachers
+    Should Know About the Bootstrap, 2015.
     """
     return bootstrap_bounds(lambda rows: (statistic(rows),) * 2, num_seeds, level, resamples)
 
@@ -55,13 +58,22 @@ def bootstrap_bounds(
         raise HeadstartError(f"an interval needs at least 2 seeds, there is {num_seeds}; run with --seeds 2 or more")
     rng = np.random.Generator(np.random.Philox(key=_KEY))
     values = np.array([bounds(rows) for rows in rng.integers(num_seeds, size=(resamples, num_seeds))])
-    tail = (1 - level) / 2
+    tail = expanded_tail(level, num_seeds)
     low = np.quantile(values[:, 0], tail, method="inverted_cdf")
     high = np.quantile(values[:, 1], 1 - tail, method="inverted_cdf")
     least, most = bounds(np.arange(num_seeds))
+    if least == most:
+        return Estimate(most, float(low), float(high))
     if np.isfinite(most):
-        return Estimate(most, float(low), float(high), Known.EXACTLY if least == most else Known.AT_MOST)
+        return Estimate(most, float(low), float(high), Known.AT_MOST)
     return Estimate(least or float("nan"), float(low), float(high), Known.AT_LEAST)
+
+
+def expanded_tail(level: float, num_seeds: int) -> float:
+    """The share of resamples left out at each end of an interval at `level`; see `bootstrap`."""
+    from scipy.special import ndtr, stdtrit
+
+    return float(ndtr(stdtrit(num_seeds - 1, (1 - level) / 2) * np.sqrt(num_seeds / (num_seeds - 1))))
 
 
 def share(happened: int, trials: int, level: float = 0.95) -> Estimate:
@@ -79,8 +91,9 @@ def share(happened: int, trials: int, level: float = 0.95) -> Estimate:
 
 
 def mean_band(curves: NDArray[np.float64], resamples: int = 400) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """A pointwise 95% bootstrap band of the mean over members of [members, records]: (low, high)."""
+    """A pointwise 95% band of the mean over members of [members, records], by the same bootstrap: (low, high)."""
     rng = np.random.Generator(np.random.Philox(key=_KEY))
     counts = rng.multinomial(len(curves), np.full(len(curves), 1 / len(curves)), size=resamples)
-    low, high = np.quantile(counts @ curves / len(curves), [0.025, 0.975], axis=0)
+    tail = expanded_tail(0.95, len(curves)) if len(curves) > 1 else 0.0
+    low, high = np.quantile(counts @ curves / len(curves), [tail, 1 - tail], axis=0)
     return low, high

@@ -36,7 +36,8 @@ class Transformer:
     `causal` masks later tokens (a decoder). `mlp_width` defaults to 4 x width. Linear weights and biases are drawn as
     PyTorch does, U(+-1/sqrt(fan_in)); embeddings of symbols and positions are N(0, embedding_std^2); norms begin at 1.
     Reference: Less Data, Faster Training, Appendix B.1, which states neither normalisation, positions nor readout, and
-    no scale of embeddings; the defaults are those at which its gap is plain on (10,6)-parity.
+    of scales only that they are PyTorch's defaults, N(0, 1) for embeddings; the defaults here are those at which its
+    gap is plain on (10,6)-parity.
     """
 
     width: int = 64

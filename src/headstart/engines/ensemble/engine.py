@@ -77,7 +77,8 @@ class Ensemble:
         sample, held = bytes_per_sample(run)
         course, batch = lower(run).course, _largest_batch(run)
         weights = sum(4 * prod(p.shape) for p in run.model.parameters(run.task.dim))
-        pooled = batch if course.batch is None else max(leg.pool.size or 0 for leg in course.legs)
+        pools = [leg.pool.size or 0 for leg in course.legs]
+        pooled = batch if course.batch is None else sum(pools) if course.adaptive else max(pools)
         rows, passed = run.task.num_test + pooled, min(batch, _LONGEST_PASS)
         curves = 128 * len(run.budget.recorded_steps())
         return 8.0 * weights + sample * (rows + 2 * batch) + 3 * held * passed + curves

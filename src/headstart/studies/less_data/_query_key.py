@@ -18,6 +18,8 @@ from headstart.studies.less_data import Line, Panel
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+# Areas this near to chance are noise.
+SKILL = 0.02
 TRAINING = Curve("training accuracy", lambda trace: trace["train_accuracy"])
 
 
@@ -71,7 +73,7 @@ def by_multiple(results: lab.Results, family: Family, kind: str, line: str) -> N
 
 @dataclass(frozen=True)
 class BestMultiple:
-    """The multiple with the best area of a line."""
+    """The multiple with the best area of a line; none where the line learns with none of them."""
 
     family: Family
     kind: str
@@ -80,6 +82,9 @@ class BestMultiple:
     def __call__(self, results: lab.Results) -> Estimate:
         """The multiple with its interval, which ends at multiples that were tried."""
         areas, factors = by_multiple(results, self.family, self.kind, self.line), self.family.multiples(self.kind)
+        chance = results.metric(self.family.arm(self.line)).chance
+        if np.abs(np.abs(areas.mean(axis=1)) - chance).max() < SKILL:
+            return Estimate(float("nan"), min(factors), max(factors))
         return bootstrap(lambda rows: factors[int(areas[:, rows].mean(axis=1).argmax())], areas.shape[1])
 
 

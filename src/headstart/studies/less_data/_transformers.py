@@ -1,7 +1,8 @@
 """What the Transformer studies share: the four tasks with the settings of Appendix B.1 as knobs, runs and panels.
 
-Left open by the paper and chosen here: logistic loss and mean-pooled readout for parity, weight decay 0.01, MLPs as
-wide as the model in the laptop presets and four times as wide in the paper ones.
+Left open by the paper and chosen here: logistic loss and mean-pooled readout for parity, weight decay 0.01, MLPs of
+width 64 in the laptop presets and four times the width in the paper ones. Embeddings and positions begin as
+N(0, 0.1^2), since the gap is plain there; PyTorch's own, the paper's "defaults", are N(0, 1): `open_choices` has both.
 
 The settings of a task are one class of knobs, so that a study has those of the tasks it trains and runs of the same
 settings are the same runs in every study. Laptop settings are the smallest found that show the effect: docs/log.md.

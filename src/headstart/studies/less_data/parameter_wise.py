@@ -70,7 +70,7 @@ def panels(k: Knobs) -> tuple[Panel, Panel]:
         )
 
     return (
-        k.parity_panel("single", f"{k.parity}-parity, single matrices", (plain, *lines(k.singles), online)),
+        k.parity_panel("single", f"{k.parity}-parity, single matrices", (plain, online, *lines(k.singles))),
         k.parity_panel("pair", f"{k.parity}-parity, pairs", lines(k.pairs)),
     )
 

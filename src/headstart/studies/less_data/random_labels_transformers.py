@@ -7,7 +7,10 @@ Setting   The modular-addition runs of mini_batch_transformers. First a set of .
           for 50 epochs, a fifth of the steps, its labels permuted among themselves once and kept; then online. Beside
           it the same set with its true labels, and online throughout.
 Measured  Steps, the first phase included, to the target of the seed-mean test curve, and the test accuracy at the end;
-          each arm at its own best learning rate. 95% paired bootstraps.
+          each arm at its own best learning rate. 95% paired bootstraps. "Matches": the ratio of steps lies in
+          [2/3, 3/2], the margin of the other studies; the claim was added after the curves had been seen.
+Shrunk    Laptop: addition of numbers below 50 modulo 7, 3000 steps, to 90% accuracy, as in mini_batch_transformers.
+          There are 2500 pairs in all, and fresh samples repeat each about 38 times.
 """
 
 from typing import TYPE_CHECKING
@@ -47,6 +50,13 @@ def claims(k: ModularKnobs) -> list[lab.Claim]:
     return [
         panel.faster("random", "online", said, "permuted labels first against online"),
         panel.faster("true", "online", "not shown", "true labels first against online"),
+        lab.Claim(
+            id="random_like_true",
+            statement=f"{panel.title}: steps to {panel.goal}, permuted over true labels first, between 2/3 and 3/2",
+            paper="a speed-up comparable to that of real labels (Section 5.1)",
+            rule=lab.Within(2 / 3, 3 / 2),
+            estimate=panel.ratio("random", "true"),
+        ),
         lab.Claim(
             id="random_final_accuracy",
             statement=f"{panel.title}: final test accuracy, permuted labels first over online, above 1",
