@@ -34,8 +34,6 @@ ENGINES = [
     pytest.param(Fused(), id="fused"),
 ]
 every_engine = pytest.mark.parametrize("engine", ENGINES)
-# Engines whose numbers depend on which runs share a call, within float32 rounding; the others' do not, bit for bit.
-ROUNDING = {"ensemble": 1e-4}
 
 PARITY = Run(
     Parity(8, 2), MLP(16), Online(), MSE(), SGD(0.1), batch=Batch(8), budget=Budget(steps=40, record_every=10), seed=3
@@ -87,15 +85,13 @@ def final_weights(engine, run, **options):
     return outcome.weights[end]
 
 
-def assert_same_trace(one, two, rounding=0):
+def assert_same_trace(one, two):
     assert (one.cell, one.seed, one.status) == (two.cell, two.seed, two.status)
     assert one.values.keys() == two.values.keys()
     for name in ("steps", "samples", "flops"):
         assert np.array_equal(getattr(one, name), getattr(two, name))
     for name, curve in one.values.items():
-        # An accuracy may differ by two of the samples it is the mean of.
-        slack = 2 / 4096 if rounding and "accuracy" in name else 0
-        assert np.allclose(curve, two.values[name], rtol=rounding, atol=slack), name
+        assert np.array_equal(curve, two.values[name]), name
 
 
 def assert_same_weights(one, two, **tolerance):
@@ -368,8 +364,8 @@ def test_a_run_does_not_depend_on_its_neighbours_or_their_order(engine):
     reverse = train(engine, *reversed(runs))[::-1]
     assert [outcome.run for outcome in together] == runs
     for one, two, three in zip(alone, together, reverse, strict=True):
-        assert_same_trace(one.trace, two.trace, ROUNDING.get(engine.name, 0))
-        assert_same_trace(one.trace, three.trace, ROUNDING.get(engine.name, 0))
+        assert_same_trace(one.trace, two.trace)
+        assert_same_trace(one.trace, three.trace)
 
 
 @every_engine
@@ -538,8 +534,8 @@ def test_a_diverging_run_keeps_its_finite_records_and_leaves_its_neighbours_alon
     assert diverged.trace.status is Status.DIVERGED
     assert diverged.trace.steps.tolist() == [0]
     assert all(np.isfinite(curve).all() and len(curve) == 1 for curve in diverged.trace.values.values())
-    assert_same_trace(before.trace, train(engine, PARITY)[0].trace, ROUNDING.get(engine.name, 0))
-    assert_same_trace(after.trace, train(engine, PARITY.at(0))[0].trace, ROUNDING.get(engine.name, 0))
+    assert_same_trace(before.trace, train(engine, PARITY)[0].trace)
+    assert_same_trace(after.trace, train(engine, PARITY.at(0))[0].trace)
 
 
 @every_engine

@@ -34,7 +34,7 @@ class Ensemble:
     """Any torch model that torch.func can stack, its members in lockstep, in `memory_budget` bytes on one thread.
 
     A group of up to 32 members writes its checkpoints every `checkpoint_seconds`, a larger one as much more seldom.
-    Outcomes come in the order of the jobs. Results depend on which runs share a call only within float32 rounding.
+    Outcomes come in the order of the jobs. On the CPU results do not depend on which runs share a call, bit for bit.
     """
 
     checkpoint_seconds: float = 10.0
@@ -127,7 +127,8 @@ class Ensemble:
     def _cohort(self, members: Sequence[Member], device: str) -> Cohort:
         run = members[0].run
         _, held = bytes_per_sample(run)
-        held *= len(members)
+        # As if the stack were full: how the samples of a pass are cut must not depend on how many share it.
+        held *= self.stack_size(run)
         rows = max(1, self._cache_bytes // held, min(_SHORTEST_PASS, self.memory_budget / 8 // held))
         limits = Limits(int(rows), min(_BLOCK_BYTES, self.memory_budget / 16))
         return Cohort(members, device, limits, self.checkpoint_seconds)

@@ -8,6 +8,7 @@ import numpy as np
 import torch
 from torch.func import functional_call, grad, vmap
 from torch.fx.experimental.proxy_tensor import make_fx
+from torch.utils._pytree import tree_map
 
 from headstart.losses import Loss
 from headstart.models import Model
@@ -53,6 +54,15 @@ class Network:
         return gradients
 
     def _call(self, name: str, weights: Stack, *tensors: torch.Tensor) -> Any:
+        if len(tensors[0]) > 1:
+            return self._traced_call(name, weights, *tensors)
+        # A product of single matrices rounds otherwise than one of a stack. With a copy beside it a member alone takes
+        # the steps that it takes in company, so that results do not depend on who shares a call.
+        both = [torch.cat((t, t)) if t.dim() else t for t in tensors]
+        outcome = self._traced_call(name, {name: torch.cat((t, t)) for name, t in weights.items()}, *both)
+        return tree_map(lambda t: t[:1], outcome)
+
+    def _traced_call(self, name: str, weights: Stack, *tensors: torch.Tensor) -> Any:
         key = (name, *((t.shape, t.dtype) for t in tensors))
         if key not in self._traced:
             graph = make_fx(self._functions[name])(weights, *tensors)
