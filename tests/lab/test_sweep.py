@@ -129,16 +129,23 @@ def test_an_arm_without_a_sweep_keeps_its_rate():
     assert search.tuned().rate == parity_run().optimizer.lr
 
 
-def test_a_grid_on_which_nothing_is_learned_is_filled_nearby_and_probed_far_below():
+def test_a_grid_on_which_nothing_is_learned_is_probed_on_both_sides():
     tuned = settle(Search(parity_run(), hs.Sweep(0.1, 0.144)), lambda lr: 0.5 - 0.001 * abs(np.log(lr / 0.02)))
     rates = np.array(tuned.rates)
     assert rates[0] < 0.1 / 30
     assert rates[-1] > 0.144 * 1.4
     near = rates[rates > 0.1 / 4.4]
-    assert len(near) == 13
-    assert (near[1:] / near[:-1] < 1.201).all()
-    assert len(rates) == 16
+    assert len(near) == 8
+    assert (near[1:] / near[:-1] < 1.441).all()
+    assert len(rates) == 11
     assert not tuned.learned
+
+
+@pytest.mark.parametrize("low", [0.03, 0.05, 0.08, 0.16])
+def test_a_narrow_window_of_rates_that_learn_is_found(low):
+    tuned = settle(Search(parity_run(), hs.Sweep(0.1, 0.144)), lambda lr: 0.7 if low <= lr <= 1.5 * low else 0.5)
+    assert tuned.learned
+    assert low <= tuned.rate <= 1.5 * low
 
 
 def test_a_rate_that_learns_was_chosen():
