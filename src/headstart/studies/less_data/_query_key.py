@@ -66,6 +66,11 @@ def goodness(results: lab.Results, arms: list[str]) -> NDArray[np.float64]:
     return np.array([[sign * summary.area for summary in results.summaries[arm]] for arm in arms])
 
 
+def no_skill(results: lab.Results, arm: str, areas: NDArray[np.float64]) -> bool:
+    """Whether all of these arms, [arms, seeds], stay at chance in the mean; `arm` is one of them."""
+    return bool(np.abs(np.abs(areas.mean(axis=1)) - results.metric(arm).chance).max() < SKILL)
+
+
 def by_multiple(results: lab.Results, family: Family, kind: str, line: str) -> NDArray[np.float64]:
     """The goodness of a line with every multiple, [multiples, seeds]."""
     return goodness(results, [family.arm(line, kind, factor) for factor in family.multiples(kind)])
@@ -82,8 +87,7 @@ class BestMultiple:
     def __call__(self, results: lab.Results) -> Estimate:
         """The multiple with its interval, which ends at multiples that were tried."""
         areas, factors = by_multiple(results, self.family, self.kind, self.line), self.family.multiples(self.kind)
-        chance = results.metric(self.family.arm(self.line)).chance
-        if np.abs(np.abs(areas.mean(axis=1)) - chance).max() < SKILL:
+        if no_skill(results, self.family.arm(self.line), areas):
             return Estimate(float("nan"), min(factors), max(factors))
         return bootstrap(lambda rows: factors[int(areas[:, rows].mean(axis=1).argmax())], areas.shape[1])
 
@@ -112,14 +116,16 @@ class GapChange:
 
 @dataclass(frozen=True)
 class Gain:
-    """How much better the area of arm `one` is than that of arm `other`."""
+    """How much better the area of arm `one` is than that of arm `other`; undecided where neither learns anything."""
 
     one: str
     other: str
 
     def __call__(self, results: lab.Results) -> Estimate:
         """The mean difference with its interval."""
-        one, other = goodness(results, [self.one, self.other])
+        areas = one, other = goodness(results, [self.one, self.other])
+        if no_skill(results, self.other, areas):
+            return Estimate(float("nan"), -SKILL, SKILL)
         return bootstrap(lambda rows: float((one - other)[rows].mean()), len(one))
 
 
