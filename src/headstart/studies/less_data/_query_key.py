@@ -173,34 +173,42 @@ def norm_claim(family: Family, line: str, helps: bool, paper: str) -> lab.Claim:
 
 
 def draw_rows(results: lab.Results, rows: Sequence[tuple[Family, tuple[Line, ...]]]) -> "Figure":
-    """Rates, scales, the norm on test and on training data: a row for some arms of a family."""
+    """A row for some arms of a family: rates and scales if it has them, the norm on test and on training data."""
     with house_style() as module:
-        columns = 4 if any(family.rates for family, _ in rows) else 3
-        picture = module.Figure(figsize=(3.4 * columns, 3.0 * len(rows)), layout="constrained")
-        for row, (family, lines) in zip(picture.subplots(len(rows), columns), rows, strict=True):
-            _draw_row(row, results, family, lines)
+        columns = max(len(_row(family, lines)) for family, lines in rows)
+        picture = module.Figure(figsize=(3.8 * columns, 3.0 * len(rows)), layout="constrained")
+        for axes, (family, lines) in zip(picture.subplots(len(rows), columns), rows, strict=True):
+            what = lines[0].label if len(lines) == 1 else family.panel.title
+            drawn = _row(family, lines)
+            for ax, (title, curve, arms) in zip(axes, drawn, strict=False):
+                _draw(ax, results, arms, curve)
+                ax.set_title(f"{what}: {title}", fontsize=8.5)
+            for ax in axes[len(drawn) :]:
+                ax.set_axis_off()
         return picture
 
 
-def _draw_row(row: Any, results: lab.Results, family: Family, lines: tuple[Line, ...]) -> None:
-    """Arms with every rate if there is room, every scale, with and without the norm; the last on training data too."""
+def _row(family: Family, lines: tuple[Line, ...]) -> list[tuple[str, Curve | None, list[list[str]]]]:
+    """The panels of a row: title, curve if not the test metric, and the arms of every line in the order of shades."""
 
     def changed(kind: str) -> list[list[str]]:
         return [[family.arm(line.name, kind, f) for f in family.multiples(kind)] for line in lines]
 
     norm = [[family.arm(line.name), family.arm(line.name, "norm")] for line in lines]
-    signs = family.panel.learns_signs
-    columns = ("rate", changed("rate")), ("initial scale", changed("init")), ("norm", norm), ("norm, training", norm)
-    for ax, (title, arms) in zip(row, columns[-len(row) :], strict=True):
-        training = title == "norm, training"
-        if len(arms[0]) == 1 or (training and not signs):
-            ax.set_axis_off()
-            continue
-        for names in arms:
-            for shade, name in enumerate(names):
-                draw_curve(ax, results, name, "steps", shade, len(names), TRAINING if training else None)
-        ax.set_ylabel(TRAINING.label if training else "test accuracy" if signs else "test loss / Var(y)")
-        ax.set_title(f"{lines[0].label if len(lines) == 1 else family.panel.title}: {title}", fontsize=8.5)
-        legend_below(ax)
-        if signs:  # the same heights along a row and between rows
-            ax.set_ylim(results.metric(arms[0][0]).chance - 0.05, 1.03)
+    return [
+        *([("rate", None, changed("rate"))] if family.rates else []),
+        *([("initial scale", None, changed("init"))] if family.scales else []),
+        ("norm", None, norm),
+        *([("norm, training", TRAINING, norm)] if family.panel.learns_signs else []),
+    ]
+
+
+def _draw(ax: Any, results: lab.Results, arms: list[list[str]], curve: Curve | None) -> None:
+    for names in arms:
+        for shade, name in enumerate(names):
+            draw_curve(ax, results, name, "steps", shade, len(names), curve)
+    metric = results.metric(arms[0][0])
+    if metric.higher_is_better:  # the same heights along a row and between rows
+        ax.set_ylim(metric.chance - 0.05, 1.03)
+    ax.set_ylabel(curve.label if curve else "test accuracy" if metric.higher_is_better else "test loss / Var(y)")
+    legend_below(ax)
