@@ -14,12 +14,11 @@ from headstart.lab.figures import Curve, draw_curve, house_style, legend_below
 from headstart.measures import Estimate, bootstrap
 from headstart.methods import QueryKey
 from headstart.studies.less_data import Line, Panel
+from headstart.studies.less_data._areas import Gain, goodness, no_skill
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-# Areas this near to chance are noise.
-SKILL = 0.02
 TRAINING = Curve("training accuracy", lambda trace: trace["train_accuracy"])
 
 
@@ -57,18 +56,6 @@ class Family:
                     replace(plain, name=name, label=f"{line.label}, {label}", run=run, sweep=lab.RateOf(plain.name))
                 )
         return out
-
-
-def goodness(results: lab.Results, arms: list[str]) -> NDArray[np.float64]:
-    """The areas under the test curves, [arms, seeds], with the sign that makes more better."""
-    check_paired(results, arms)
-    sign = 1 if results.metric(arms[0]).higher_is_better else -1
-    return np.array([[sign * summary.area for summary in results.summaries[arm]] for arm in arms])
-
-
-def no_skill(results: lab.Results, arm: str, areas: NDArray[np.float64]) -> bool:
-    """Whether all of these arms, [arms, seeds], stay at chance in the mean; `arm` is one of them."""
-    return bool(np.abs(np.abs(areas.mean(axis=1)) - results.metric(arm).chance).max() < SKILL)
 
 
 def by_multiple(results: lab.Results, family: Family, kind: str, line: str) -> NDArray[np.float64]:
@@ -112,21 +99,6 @@ class GapChange:
             return float((means[0].max() - means[1].max()) - (means[0][0] - means[1][0]))
 
         return bootstrap(change, small.shape[1])
-
-
-@dataclass(frozen=True)
-class Gain:
-    """How much better the area of arm `one` is than that of arm `other`; undecided where neither learns anything."""
-
-    one: str
-    other: str
-
-    def __call__(self, results: lab.Results) -> Estimate:
-        """The mean difference with its interval."""
-        areas = one, other = goodness(results, [self.one, self.other])
-        if no_skill(results, self.other, areas):
-            return Estimate(float("nan"), -SKILL, SKILL)
-        return bootstrap(lambda rows: float((one - other)[rows].mean()), len(one))
 
 
 def overfitting(trace: Trace) -> float:

@@ -41,7 +41,7 @@ import numpy as np
 import headstart.lab as lab
 from headstart.measures import Estimate, bootstrap
 from headstart.studies.less_data import PAPER_TITLE, Panel, arms_of, draw_panels
-from headstart.studies.less_data._query_key import Gain
+from headstart.studies.less_data._areas import Gain
 from headstart.studies.less_data._transformers import (
     ContextKnobs,
     IndexKnobs,

@@ -14,15 +14,11 @@ Measured  The order of the arms, by steps to 95%; and the area under the mean te
 Shrunk    Laptop: as mini_batch_transformers.
 """
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 import headstart.lab as lab
-from headstart.lab.claims import check_paired
-from headstart.measures import Estimate, bootstrap
 from headstart.studies.less_data import PAPER_TITLE, Panel, arms_of, draw_panels
+from headstart.studies.less_data._areas import GapDifference
 from headstart.studies.less_data._transformers import ParityKnobs, in_order, presets
 
 if TYPE_CHECKING:
@@ -37,23 +33,6 @@ def panels(k: ParityKnobs) -> tuple[Panel, Panel, Panel]:
         k.parity_panel("normed", f"{plain.title}, pre-norm", run=k.parity_run(pre_norm=True)),
         k.parity_panel("wide", f"{plain.title}, embeddings N(0, 1)", run=k.parity_run(embedding_std=1.0)),
     )
-
-
-@dataclass(frozen=True)
-class GapDifference:
-    """The gap in area of line `small` against online in panel `one` less that in panel `other`."""
-
-    one: Panel
-    other: Panel
-    small: str
-
-    def __call__(self, results: lab.Results) -> Estimate:
-        """The mean difference with its interval."""
-        names = [panel.arm(line) for panel in (self.one, self.other) for line in (self.small, "online")]
-        check_paired(results, names)
-        a, b, c, d = (np.array([summary.area for summary in results.summaries[name]]) for name in names)
-        gaps = (a - b) - (c - d)
-        return bootstrap(lambda rows: float(gaps[rows].mean()), len(gaps))
 
 
 def claims(k: ParityKnobs) -> list[lab.Claim]:

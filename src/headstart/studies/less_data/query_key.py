@@ -25,10 +25,10 @@ from typing import TYPE_CHECKING
 
 import headstart.lab as lab
 from headstart.studies.less_data import PAPER_TITLE
+from headstart.studies.less_data._areas import Gain
 from headstart.studies.less_data._query_key import (
     BestMultiple,
     Family,
-    Gain,
     Overfitting,
     draw_rows,
     narrows,

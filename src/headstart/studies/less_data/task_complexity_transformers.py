@@ -58,7 +58,7 @@ def figure(results: lab.Results) -> "Figure":
 
 STUDY = lab.Study(
     name="less_data/task_complexity_transformers",
-    title="Harder parities have wider gaps in Transformers",
+    title="Do harder parities have wider gaps in Transformers?",
     paper=PAPER_TITLE,
     figures="Fig. 10b",
     presets=PRESETS,

@@ -1,0 +1,57 @@
+"""Claims on areas under test curves, which say more than a time to a target where few seeds reach it."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+import headstart.lab as lab
+from headstart.lab.claims import check_paired
+from headstart.measures import Estimate, bootstrap
+from headstart.studies.less_data import Panel
+
+# Areas this near to chance are noise.
+SKILL = 0.02
+
+
+def goodness(results: lab.Results, arms: list[str]) -> NDArray[np.float64]:
+    """The areas under the test curves, [arms, seeds], with the sign that makes more better."""
+    check_paired(results, arms)
+    sign = 1 if results.metric(arms[0]).higher_is_better else -1
+    return np.array([[sign * summary.area for summary in results.summaries[arm]] for arm in arms])
+
+
+def no_skill(results: lab.Results, arm: str, areas: NDArray[np.float64]) -> bool:
+    """Whether all of these arms, [arms, seeds], stay at chance in the mean; `arm` is one of them."""
+    return bool(np.abs(np.abs(areas.mean(axis=1)) - results.metric(arm).chance).max() < SKILL)
+
+
+@dataclass(frozen=True)
+class Gain:
+    """How much better the area of arm `one` is than that of arm `other`; undecided where neither learns anything."""
+
+    one: str
+    other: str
+
+    def __call__(self, results: lab.Results) -> Estimate:
+        """The mean difference with its interval."""
+        areas = one, other = goodness(results, [self.one, self.other])
+        if no_skill(results, self.other, areas):
+            return Estimate(float("nan"), -SKILL, SKILL)
+        return bootstrap(lambda rows: float((one - other)[rows].mean()), len(one))
+
+
+@dataclass(frozen=True)
+class GapDifference:
+    """The gap in area of line `small` against online in panel `one` less that in panel `other`."""
+
+    one: Panel
+    other: Panel
+    small: str
+
+    def __call__(self, results: lab.Results) -> Estimate:
+        """The mean difference with its interval."""
+        arms = [panel.arm(line) for panel in (self.one, self.other) for line in (self.small, "online")]
+        a, b, c, d = goodness(results, arms)
+        gaps = (a - b) - (c - d)
+        return bootstrap(lambda rows: float(gaps[rows].mean()), len(gaps))
