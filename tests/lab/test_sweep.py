@@ -11,8 +11,11 @@ import headstart as hs
 from headstart.core.trace import Summary
 from headstart.lab.conduct import conduct
 from headstart.lab.progress import Silent
+from headstart.lab.runner import execute
 from headstart.lab.store import summarise
-from headstart.lab.sweep import Search, selection_seeds, with_rate
+from headstart.lab.study import gather
+from headstart.lab.sweep import FIRST_SELECTION_SEED, Search, selection_seeds, with_rate
+from headstart.lab.workers import workers
 from headstart.measures import area_under
 
 
@@ -185,3 +188,24 @@ def test_a_rate_cannot_be_borrowed_from_an_arm_without_one():
     for arm in ("borrows", "nobody"):
         with pytest.raises(hs.HeadstartError, match=f"'borrows' has the rate of '{arm}'; arms with their own: swept"):
             borrowing_study(arm).validate(hs.Knobs())
+
+
+def test_arms_with_a_rate_train_beside_sweeps_that_go_on(tmp_path):
+    run, calls = parity_run(), []
+    study = replace(
+        borrowing_study(),
+        arms=lambda knobs: [
+            hs.Arm("slow", "slow", run, hs.Sweep(1e-6, 1.2e-6), hs.Side.SMALL),
+            hs.Arm("settled", "settled", replace(run, plan=hs.Fixed(8)), None, hs.Side.LARGE),
+        ],
+    )
+    with hs.open_store(tmp_path / "s.sqlite") as store, workers(1) as pool:
+
+        def train(runs, keep, title):
+            missing = [run for run in runs if run.seed not in store.seeds(run.cell, keep)]
+            calls.append({run.seed >= FIRST_SELECTION_SEED for run in missing})
+            execute(runs, store, pool, keep=keep)
+
+        gather(study, study.knobs(), store, train, lambda simulations: None)
+    assert calls[0] == {True}
+    assert {True, False} in calls[1:]

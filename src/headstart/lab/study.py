@@ -213,10 +213,12 @@ Simulate = Callable[[Sequence[Simulation]], None]
 def gather(study: Study, knobs: Any, store: Store, train: Train, simulate: Simulate) -> Results:
     """A study's results from the store, calling `train` and `simulate` for what may be missing.
 
-    First the simulations; then the sweeps of all arms, extended until every best rate is inside its grid; then the
-    claim seeds, also of the arms that take their rate from another's sweep.
+    First the simulations; then the sweeps of all arms, extended until every best rate is inside its grid. An arm whose
+    rate is known, by its own sweep or another's, trains its claim seeds beside the sweeps that go on, since those alone
+    would leave cores idle.
     """
     arms = {arm.name: arm for arm in study.arms(knobs)}
+    lenders = {name: arm.sweep.arm for name, arm in arms.items() if isinstance(arm.sweep, RateOf)}
     parts = {simulation.name: simulation.part for simulation in study.simulations(knobs)}
     if parts:
         simulate(study.simulations(knobs))
@@ -229,19 +231,24 @@ def gather(study: Study, knobs: Any, store: Store, train: Train, simulate: Simul
     def summaries_of(arm: Arm, run: Run) -> list[Summary]:
         return store.summaries(run.cell, arm.selection_seeds(knobs))
 
-    searches = {name: arm.search for name, arm in arms.items()}
-    unsettled = list(searches)
-    while unsettled:
-        needed = [(arms[name], searches[name].needed(), arms[name].selection_seeds(knobs)) for name in unsettled]
-        train_arms(needed, f"learning rates, {len(unsettled)} of {len(arms)} arms")
-        unsettled = [name for name in unsettled if not searches[name].learn(partial(summaries_of, arms[name]))]
-    tuned = {name: search.tuned() for name, search in searches.items()}
-    tuned |= {name: tuned[arm.sweep.arm].lent() for name, arm in arms.items() if isinstance(arm.sweep, RateOf)}
-    chosen = {
-        name: replace(arm, run=with_rate(arm.run, tuned[name].rate, tuned[name].beta2)) for name, arm in arms.items()
-    }
-    final = [(arm, [arm.run], arm.claim_seeds(knobs)) for arm in chosen.values()]
-    train_arms(final, f"{len(arms)} arms at their best rate")
+    def claim_runs() -> list[tuple[Arm, list[Run], list[int]]]:
+        return [(arm, [arm.run], arm.claim_seeds(knobs)) for arm in chosen.values()]
+
+    searches = {name: arm.search for name, arm in arms.items() if name not in lenders}
+    tuned: dict[str, Tuned] = {}
+    chosen: dict[str, Arm] = {}
+    while len(chosen) < len(arms):
+        searching = {name: search for name, search in searches.items() if name not in tuned}
+        cells = [(arms[name], search.needed(), arms[name].selection_seeds(knobs)) for name, search in searching.items()]
+        train_arms([*cells, *claim_runs()], f"learning rates, {len(searching)} of {len(arms)} arms")
+        tuned |= {name: s.tuned() for name, s in searching.items() if s.learn(partial(summaries_of, arms[name]))}
+        tuned |= {name: tuned[lender].lent() for name, lender in lenders.items() if lender in tuned}
+        chosen = {
+            name: replace(arm, run=with_rate(arm.run, tuned[name].rate, tuned[name].beta2))
+            for name, arm in arms.items()
+            if name in tuned
+        }
+    train_arms(claim_runs(), f"{len(arms)} arms at their best rate")
     return Results(
         arms=chosen,
         summaries={name: store.summaries(arm.run.cell, arm.claim_seeds(knobs)) for name, arm in chosen.items()},
@@ -250,7 +257,7 @@ def gather(study: Study, knobs: Any, store: Store, train: Train, simulate: Simul
             for name, arm in chosen.items()
             if arm.keep is Keep.CURVES
         },
-        tuned=tuned,
+        tuned={name: tuned[name] for name in arms},
         knobs=knobs,
         simulations={name: store.simulation(part) for name, part in parts.items()},
         parts=parts,
