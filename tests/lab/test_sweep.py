@@ -140,7 +140,7 @@ def test_a_grid_on_which_nothing_is_learned_is_probed_on_both_sides():
     near = rates[rates > 0.1 / 4.4]
     assert len(near) == 8
     assert (near[1:] / near[:-1] < 1.441).all()
-    assert len(rates) == 11
+    assert len(rates) == 10
     assert not tuned.learned
 
 

@@ -16,9 +16,9 @@ _MOST_EXTENSIONS = 60
 # A grid that diverges is left by this many rates at once, about a factor of two.
 _STRIDE = 4
 # A grid that learns nothing, its areas this near to chance, is extended by rates so far apart that a window in which
-# something is learned shows: every second one near the grid, and if these learn nothing either, every fourth down to a
-# factor of 38 below.
-_SKILL, _ABOVE, _BELOW, _FAR = 0.02, 2, 8, 20
+# something is learned shows: every second one near the grid, and if these learn nothing either, two farther down, the
+# last a factor of 38 below.
+_SKILL, _ABOVE, _BELOW, _FAR = 0.02, 2, 8, frozenset({-12, -20})
 
 
 @dataclass(frozen=True)
@@ -154,7 +154,7 @@ class Grid:
         elif not self._learns():
             highest = self.sweep.indices()[-1]
             near = {*range(-_BELOW, 0, 2), highest + _ABOVE}
-            self.wanted |= set(range(-_FAR, -_BELOW, 4)) if near <= self.areas.keys() else near
+            self.wanted |= _FAR if near <= self.areas.keys() else near
         else:
             self.wanted |= {best - 1, best + 1}
         if self.needed() and len(self.areas) > len(self.sweep.indices()) + _MOST_EXTENSIONS:

@@ -55,8 +55,7 @@ PRESETS = presets(
 
 
 def panels(k: Knobs) -> tuple[Panel, Panel]:
-    """One panel for single matrices and one for pairs; plain six phases and online are in the first."""
-    plain, _, online = three_arms(k.steps)
+    """One panel for single matrices and one for pairs; the plain arms of parity are in the first."""
 
     def lines(groups: tuple[tuple[Role, ...], ...]) -> tuple[Line, ...]:
         return tuple(
@@ -70,15 +69,15 @@ def panels(k: Knobs) -> tuple[Panel, Panel]:
         )
 
     return (
-        k.parity_panel("single", f"{k.parity}-parity, single matrices", (plain, online, *lines(k.singles))),
+        k.parity_panel("single", f"{k.parity}-parity, single matrices", (*three_arms(k.steps), *lines(k.singles))),
         k.parity_panel("pair", f"{k.parity}-parity, pairs", lines(k.pairs)),
     )
 
 
 def arms(k: Knobs) -> list[lab.Arm]:
-    """Plain six phases and online are swept; the others have the rate of the former."""
+    """The plain arms are swept; the others have the rate of six phases."""
     single, pair = panels(k)
-    own = {single.arm("six"), single.arm("online")}
+    own = {single.arm(line.name) for line in three_arms(k.steps)}
     shared = lab.RateOf(single.arm("six"))
     return [arm if arm.name in own else replace(arm, sweep=shared) for arm in arms_of((single, pair))]
 
