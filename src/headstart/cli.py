@@ -23,6 +23,7 @@ from headstart.lab.progress import display
 from headstart.lab.report import claims_table, scoreboard, update_readme, write_report
 from headstart.lab.store import Store, default_path, open_store
 from headstart.lab.study import Results, Study, stored
+from headstart.lab.workers import workers
 from headstart.studies import all_studies, find, select
 
 StudyName = Annotated[Positional[str], arg(metavar="STUDY", help="a study, as `headstart list` names it, or a file")]
@@ -151,13 +152,14 @@ def run(
         from headstart.engines.loop import check_device
 
         check_device(device)
-    with open_store(store) as opened:
+    # One pool for all studies: its processes start once, and keep the networks they have traced.
+    with open_store(store) as opened, workers(jobs) as pool:
         if repair:
             dropped = opened.repair()
             print(f"dropped {len(dropped)} damaged chunks", file=sys.stderr)
         reports = []
         for s, knobs in chosen:
-            outcome = conduct(s, preset, knobs, opened, display(), jobs, device)
+            outcome = conduct(s, preset, knobs, opened, display(), pool, device)
             path = opened.path.parent / "figures" / f"{s.name}-{preset}.png"
             save_figure(s.figure(outcome.results), path)
             reports.append({**outcome.report, "figure": str(path)})

@@ -14,6 +14,7 @@ from headstart.lab.explain import explain_studies, print_explanation
 from headstart.lab.progress import Silent
 from headstart.lab.report import write_report
 from headstart.lab.study import stored
+from headstart.lab.workers import workers
 
 
 @dataclass(frozen=True)
@@ -62,7 +63,8 @@ def test_a_study_without_arms_computes_its_simulations_once(store, tmp_path, job
     diary = tmp_path / "diary"
     knobs = Knobs(diary=str(diary))
     for _ in range(2):
-        outcome = conduct(STUDY, "laptop", knobs, store, Silent(), jobs)
+        with workers(jobs) as pool:
+            outcome = conduct(STUDY, "laptop", knobs, store, Silent(), pool)
         assert sorted(diary.read_text().split()) == ["2", "3"]
     assert outcome.results.simulations["base_3"]["power"].tolist() == [1, 3, 9, 27]
     assert outcome.results.simulations["base_3"]["order"].dtype == np.int64

@@ -13,7 +13,7 @@ from headstart.lab.simulation import Simulation, simulate_missing
 from headstart.lab.store import Keep, Store
 from headstart.lab.study import Results, Study, edition, gather
 from headstart.lab.sweep import Sweep, with_rate
-from headstart.lab.workers import workers
+from headstart.lab.workers import Serial, Workers
 from headstart.run import Run
 
 
@@ -26,13 +26,23 @@ class Conducted:
 
 
 def conduct(
-    study: Study, preset: str, knobs: Any, store: Store, progress: Progress, jobs: int = 1, device: str = "cpu"
+    study: Study,
+    preset: str,
+    knobs: Any,
+    store: Store,
+    progress: Progress,
+    pool: Workers | None = None,
+    device: str = "cpu",
 ) -> Conducted:
-    """Run a study into the store. What is stored is not trained again; interrupted work goes on where it stopped."""
+    """Run a study into the store, by the workers of `pool` or by this process alone.
+
+    What is stored is not trained again; interrupted work goes on where it stopped.
+    """
+    pool = pool or Serial()
     key = edition(study, preset, knobs)
     session, began = store.studies.begin(key), time.monotonic()
     try:
-        with workers(jobs) as pool, progress:
+        with progress:
 
             def train(runs: list[Run], keep: Keep, title: str) -> None:
                 execute(runs, store, pool, device, progress, title, keep)
