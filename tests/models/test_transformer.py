@@ -12,6 +12,7 @@ from headstart.core.units import flops_per_sample
 from headstart.losses import CrossEntropy, Logistic
 from headstart.methods import QueryKey
 from headstart.models import MLP, Readout, Symbols, Transformer, Vectors
+from headstart.models.attend import BACKWARD, FORWARD
 from headstart.optimizers import SGD
 from headstart.plans import Online
 from headstart.run import Run
@@ -89,7 +90,12 @@ def test_flops_agree_with_the_counter_of_torch_up_to_the_lookups():
 
     model = Transformer(32, depth=2, tokens=Symbols(10), num_outputs=7, causal=True, bias=False)
     module = load(model)
-    with FlopCounterMode(display=False) as counter:
+
+    def products(number):  # of [T, width] with [T, width], in all heads together
+        return lambda q, k, *_, **__: number * 2 * q[0] * q[1] * k[1] * q[2]
+
+    mapping = {FORWARD.overloadpacket: products(2), BACKWARD.overloadpacket: products(4)}
+    with FlopCounterMode(display=False, custom_mapping=mapping) as counter:
         module(torch.zeros(4, DIM)).sum().backward()
     ours = 4 * flops_per_sample(model.parameters(DIM))
     # Torch counts one-hot products where we count lookups.

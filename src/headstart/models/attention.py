@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from headstart.core.roles import Role
+from headstart.models.attend import attend
 from headstart.models.mlp import Activation
 
 if TYPE_CHECKING:
@@ -76,22 +77,17 @@ class _Block(torch.nn.Module):
         return h + self.down(ACTIVATIONS[self.model.activation](self.up(x)))
 
     def _attention(self, x: torch.Tensor, length: int, last: bool) -> torch.Tensor:
+        """With `last`, no other token is read, so that no other needs to attend."""
         model, width = self.model, x.shape[-1]
-        size = width // model.heads
-
-        def heads(tokens: torch.Tensor) -> torch.Tensor:
-            return tokens.reshape(-1, length, model.heads, size).transpose(1, 2)
-
-        q, k, v = (heads(linear(x)) for linear in (self.query, self.key, self.value))
-        if last:  # no other token is read, so no other needs to attend
-            q = q[:, :, -1:]
+        tokens = x.reshape(-1, length, width)[:, -1] if last else x
+        q, k, v = self.query(tokens), self.key(x), self.value(x)
         if self.query_norm is not None and self.key_norm is not None:
-            q, k = self.query_norm(q), self.key_norm(k)
-        logits = (q * size**-0.5) @ k.transpose(2, 3)
-        if model.causal and not last:
-            later = torch.ones(length, length, dtype=torch.bool, device=x.device).triu(1)
-            logits = logits.masked_fill(later, -torch.inf)
-        return (torch.softmax(logits, dim=-1) @ v).transpose(1, 2).reshape(-1, width)
+            q, k = (
+                norm(y.reshape(-1, model.heads, width // model.heads)).reshape(-1, width)
+                for norm, y in ((self.query_norm, q), (self.key_norm, k))
+            )
+        q, k, v = (y.reshape(-1, num, width) for y, num in ((q, 1 if last else length), (k, length), (v, length)))
+        return attend(q, k, v, model.heads, model.causal and not last).reshape(-1, width)
 
 
 class Network(torch.nn.Module):

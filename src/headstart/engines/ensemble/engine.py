@@ -66,11 +66,11 @@ class Ensemble:
         return self.stack_size(run)
 
     def seconds(self, run: Run) -> float:
-        """From 30 ps a training FLOP and a share of a stack's step; evaluation counts as a third."""
+        """From 18 ps a training FLOP and a share of a stack's step; evaluation counts as a third."""
         flops = flops_per_sample(run.model.parameters(run.task.dim))
         samples = samples_processed(run)
         evaluation = len(run.budget.recorded_steps()) * run.task.num_test * flops / 3
-        return run.budget.steps * 5e-6 + 3e-11 * (samples * flops + evaluation)
+        return run.budget.steps * 5e-6 + 1.8e-11 * (samples * flops + evaluation)
 
     def memory(self, run: Run) -> float:
         """Weights with gradients and optimizer state, the test set, the largest pool, and one pass over a batch."""

@@ -10,6 +10,8 @@ from torch.func import functional_call, grad, vmap
 from torch.fx.experimental.proxy_tensor import make_fx
 from torch.utils._pytree import tree_map
 
+from headstart.engines.ensemble.attention import with_kernels
+from headstart.engines.ensemble.plan import Pool, plan
 from headstart.losses import Loss
 from headstart.models import Model
 from headstart.run import Run
@@ -40,6 +42,7 @@ class Network:
             "gradients": vmap(grad(mean_loss, has_aux=True), in_dims=(0, 0, 0, None)),
         }
         self._traced: dict[tuple[Any, ...], Callable[..., Any]] = {}
+        self._device, self._pool = device, Pool()
 
     def predictions(self, weights: Stack, x: torch.Tensor) -> torch.Tensor:
         """Predictions [members, n] for inputs [members, n, dim]."""
@@ -67,7 +70,8 @@ class Network:
         if key not in self._traced:
             graph = make_fx(self._functions[name])(weights, *tensors)
             graph.graph.eliminate_dead_code()
-            graph.recompile()
+            with_kernels(graph, self._device)
+            plan(graph, (weights, *tensors), self._pool)
             self._traced[key] = graph
         return self._traced[key](weights, *tensors)
 

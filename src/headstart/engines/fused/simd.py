@@ -8,6 +8,7 @@ into as many registers as the machine needs. Arrays are flat float32 and indices
 # mypy: disable-error-code="no-untyped-def,misc"
 from typing import Any
 
+import numpy as np
 from llvmlite import ir  # type: ignore[import-untyped]
 from numba.core import cgutils, types
 from numba.extending import models, register_model
@@ -244,20 +245,40 @@ def where_positive(typingctx, a, value):
     return a(a, value), build
 
 
+def _reduced(builder: Any, value: Any, count: int, combine: Any) -> Any:
+    """All lanes in one: eight after eight, then halves of eight."""
+    parts = [builder.shuffle_vector(value, value, _order(range(i, i + LANES))) for i in range(0, count, LANES)]
+    value, *rest = parts
+    for part in rest:
+        value = combine(value, part)
+    half = LANES // 2
+    while half:
+        value = combine(value, builder.shuffle_vector(value, value, _order((i + half) % LANES for i in range(LANES))))
+        half //= 2
+    return builder.extract_element(value, ir.Constant(ir.IntType(32), 0))
+
+
 @operation
 def total(typingctx, a):
-    """The sum of the lanes, pairwise."""
+    """The sum of the lanes, pairwise; whole eights."""
 
     def build(context, builder, signature, args):
-        value, half = args[0], LANES // 2
-        while half:
-            order = [(i + half) % LANES for i in range(LANES)]
-            mask = _order(order)
-            value = builder.fadd(value, builder.shuffle_vector(value, value, mask), flags=_FLAGS)
-            half //= 2
-        return builder.extract_element(value, ir.Constant(ir.IntType(32), 0))
+        return _reduced(builder, args[0], a.count, lambda x, y: builder.fadd(x, y, flags=_FLAGS))
 
-    return types.float32(LANES_TYPE), build
+    return types.float32(a), build
+
+
+@operation
+def largest(typingctx, a):
+    """The largest of the lanes, whole eights; lanes that are not numbers may be passed over."""
+
+    def build(context, builder, signature, args):
+        def larger_of(x: Any, y: Any) -> Any:
+            return builder.select(builder.fcmp_ordered(">", x, y), x, y)
+
+        return _reduced(builder, args[0], a.count, larger_of)
+
+    return types.float32(a), build
 
 
 @operation
@@ -305,3 +326,51 @@ def add_scaled(typingctx, array, index, factor, value):
         return context.get_dummy_value()
 
     return types.void(array, types.int64, types.float32, value), build
+
+
+@operation
+def splat_like(typingctx, like, scalar):
+    """The same number in as many lanes as `like` has."""
+
+    def build(context, builder, signature, args):
+        return _splat(builder, args[1], like.count)
+
+    return like(like, types.float32), build
+
+
+# e^r for |r| <= log(2) / 2 as 1 + r + r^2 times this polynomial (Cephes' expf), the highest power first.
+_EXP = (1.9875691500e-4, 1.3981999507e-3, 8.3334519073e-3, 4.1665795894e-2, 1.6666665459e-1, 5.0000001201e-1)
+_LOG2_HIGH, _LOG2_LOW = 0.693359375, -2.12194440e-4
+
+
+@operation
+def exp(typingctx, a):
+    """e^a for a <= 0, within 2 ulp; below -87 it is e^-87, and what is not a number stays so."""
+
+    def build(context, builder, signature, args):
+        count = a.count
+        integers = ir.VectorType(ir.IntType(32), count)
+
+        def same(value: float) -> Any:
+            return ir.Constant(_floats(count), [value] * count)
+
+        def fused(x: Any, y: Any, z: Any) -> Any:
+            kind = ir.FunctionType(_floats(count), [_floats(count)] * 3)
+            function = cgutils.get_or_insert_function(builder.module, kind, f"llvm.fmuladd.v{count}f32")
+            return builder.call(function, [x, y, z])
+
+        least = same(-87.0)
+        x = builder.select(builder.fcmp_ordered(">", least, args[0]), least, args[0])
+        kind = ir.FunctionType(_floats(count), [_floats(count)])
+        floor = cgutils.get_or_insert_function(builder.module, kind, f"llvm.floor.v{count}f32")
+        n = builder.call(floor, [fused(x, same(np.log2(np.e)), same(0.5))])
+        r = fused(n, same(-_LOG2_LOW), fused(n, same(-_LOG2_HIGH), x))
+        y = same(_EXP[0])
+        for coefficient in _EXP[1:]:
+            y = fused(y, r, same(coefficient))
+        y = builder.fadd(fused(y, builder.fmul(r, r), r), same(1.0))
+        exponent = builder.add(builder.fptosi(n, integers), ir.Constant(integers, [127] * count))
+        power = builder.bitcast(builder.shl(exponent, ir.Constant(integers, [23] * count)), _floats(count))
+        return builder.fmul(y, power)
+
+    return a(a), build

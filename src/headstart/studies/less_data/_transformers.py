@@ -184,7 +184,7 @@ class ModularKnobs(AdamKnobs):
 
 _SEEDS: dict[str, dict[str, Any]] = {
     "smoke": {"num_seeds": 2, "num_selection_seeds": 1, "beta2": ()},
-    "laptop": {"num_seeds": 8, "num_selection_seeds": 2, "beta2": ()},
+    "laptop": {"num_seeds": 12, "num_selection_seeds": 2, "beta2": ()},
     "paper": {"num_seeds": 32, "num_selection_seeds": 8},
 }
 _SMALL: dict[type, dict[str, dict[str, Any]]] = {

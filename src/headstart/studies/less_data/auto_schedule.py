@@ -54,7 +54,7 @@ STUDY = lab.Study(
     title="Phases that end by themselves",
     paper=PAPER_TITLE,
     figures="Fig. 19",
-    presets=presets(ParityKnobs),
+    presets=presets(ParityKnobs, laptop={"num_seeds": 24}),
     minutes={"smoke": 0.2, "laptop": 10.0, "paper": 100_000.0},
     arms=lambda knobs: arms_of(panels(knobs)),
     claims=claims,

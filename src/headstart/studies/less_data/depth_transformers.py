@@ -6,7 +6,8 @@ Setting   The parity runs of mini_batch_transformers, at several depths; 6 phase
 Measured  Steps to 95% of the seed-mean test curve, each arm at its own best learning rate; the gap is the ratio of
           steps of a small side over online, and gaps are compared by the ratio of ratios. 95% paired
           bootstraps.
-Shrunk    Laptop: width 64 instead of 256, depths 2 and 4 instead of 2, 4, 6 and 8; else as mini_batch_transformers.
+Shrunk    Laptop: width 64 instead of 256, depths 2 and 4 instead of 2, 4, 6 and 8; 12 seeds, else as
+          mini_batch_transformers.
 """
 
 from dataclasses import dataclass, replace

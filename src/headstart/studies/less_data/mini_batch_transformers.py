@@ -24,8 +24,8 @@ Held out  At (10,6) there are 1024 points in all. With 3000 steps of 32 the 1% p
           below 50 has 2500 pairs in all: the four pools hold about 437, 1340, 2134 and 2446 of them and online training
           sees each about 38 times, so that panel is about how fast a table is learned, not about new pairs.
 Shrunk    Laptop: (10,6) instead of (20,6), width 64 and 4 heads instead of 256 and 8, MLPs of width 64 instead of four
-          times the width, 3000 steps, 8 seeds, beta2 = .95 alone. The others have width 32 and MLPs of width 64: single
-          index d = 16, batch 64, 1200 steps, 200 of them in the first phase; in-context regression 2 features,
+          times the width, 3000 steps, 24 seeds, beta2 = .95 alone. The others have width 32 and MLPs of width 64:
+          single index d = 16, batch 64, 1200 steps, 200 of them in the first phase; in-context regression 2 features,
           8 examples, 2000 steps; addition of numbers below 50 modulo 7, 3000 steps, to 90% accuracy.
 Tried     On two or three selection seeds and a few rates, before any claim: parity (10,4), (10,5), (12,4), the same
           order; single index d = 16 and 24 with two and four coordinates a token, where the gap is small or mixed;
@@ -123,7 +123,7 @@ STUDY = lab.Study(
     title="The small-vs-large gap of Transformers on four tasks",
     paper=PAPER_TITLE,
     figures="Fig. 1 (a-d)",
-    presets=presets(Knobs),
+    presets=presets(Knobs, laptop={"num_seeds": 24}),
     minutes={"smoke": 0.3, "laptop": 17.0, "paper": 100_000.0},
     arms=lambda knobs: arms_of(panels(knobs)),
     claims=claims,

@@ -11,7 +11,7 @@ Setting   The parity runs of mini_batch_transformers as they are, with pre-norm,
 Measured  The order of the arms, by steps to 95%; and the area under the mean test curve (the mean accuracy over the
           run), the gap being the area of a small side less that of online. Each arm at its own best learning rate; 95%
           paired bootstraps.
-Shrunk    Laptop: as mini_batch_transformers.
+Shrunk    Laptop: as mini_batch_transformers, with 12 seeds.
 """
 
 from typing import TYPE_CHECKING

@@ -79,7 +79,7 @@ STUDY = lab.Study(
     title="Permuted labels first speed up modular addition",
     paper=PAPER_TITLE,
     figures="Fig. 20",
-    presets=presets(ModularKnobs),
+    presets=presets(ModularKnobs, laptop={"num_seeds": 24}),
     minutes={"smoke": 0.2, "laptop": 3.0, "paper": 10_000.0},
     arms=lambda knobs: arms_of(panels(knobs)),
     claims=claims,

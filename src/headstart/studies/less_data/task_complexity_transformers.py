@@ -5,9 +5,9 @@ Claim     The small-vs-large gap of Transformers on parity is wider for the hard
 Setting   The parity runs of mini_batch_transformers on an easier and a harder parity; (10,6) and (20,6) in the paper.
 Measured  Steps to 95% of the seed-mean test curve, each arm at its own best learning rate; the gap is the ratio of
           steps, 6 phases over online, and gaps are compared by the ratio of ratios. 95% paired bootstraps.
-Shrunk    Laptop: (10,3) and (10,6), else as mini_batch_transformers. Looked at first, two selection seeds at two rates:
-          (10,2), which online training learns as fast as 6 phases; (10,4) and (10,5), which it does not learn in 2000
-          steps.
+Shrunk    Laptop: (10,3) and (10,6), 12 seeds, else as mini_batch_transformers. Looked at first, two selection seeds at
+          two rates: (10,2), which online training learns as fast as 6 phases; (10,4) and (10,5), which it does not
+          learn in 2000 steps.
 """
 
 from dataclasses import dataclass, replace

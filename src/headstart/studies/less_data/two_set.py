@@ -55,7 +55,7 @@ STUDY = lab.Study(
     title="Two-set training against phases at equal compute",
     paper=PAPER_TITLE,
     figures="no figure",
-    presets=presets(ParityKnobs),
+    presets=presets(ParityKnobs, laptop={"num_seeds": 24}),
     minutes={"smoke": 0.2, "laptop": 12.0, "paper": 100_000.0},
     arms=lambda knobs: arms_of(panels(knobs)),
     claims=claims,
