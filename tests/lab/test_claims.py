@@ -109,6 +109,28 @@ def test_the_ratio_of_a_gap_to_itself_is_one_and_censoring_bounds_it():
     assert censored.high == float("inf")
 
 
+def test_the_median_seed_is_not_moved_by_a_few_runs_that_never_learn():
+    found = results([20] * 18 + [None] * 2, [80] * 20)
+    assert hs.TimeRatio("s", "l", 0.95)(found).high == float("inf")
+    median = hs.TimeRatio("s", "l", 0.95, of=hs.Typical.MEDIAN_SEED)(found)
+    # A jump between two records is crossed linearly, at nine tenths.
+    assert median.value == pytest.approx(19 / 79)
+    assert median.high < 1
+
+
+def test_the_median_is_censored_once_half_of_the_runs_are():
+    found = results([20] * 9 + [None] * 11, [80] * 20)
+    median = hs.TimeRatio("s", "l", 0.95, of=hs.Typical.MEDIAN_SEED)(found)
+    assert (median.known, median.high) == ("at least", float("inf"))
+    assert median.value == pytest.approx(100 / 79)
+
+
+def test_an_arm_of_like_runs_has_the_same_time_by_its_mean_curve_and_by_its_median():
+    found = results([20] * 4, [60] * 4)
+    by_mean, by_median = (hs.TimeRatio("s", "l", 0.95, of=of)(found) for of in hs.Typical)
+    assert by_median == by_mean
+
+
 def test_a_statistic_of_traces_is_compared_by_its_means():
     made = results([20, 30, 40], [40, 50, 80])
     ratio = StatisticRatio("s", "l", lambda trace: float(trace.seed + 1))(made)

@@ -1,15 +1,18 @@
 """What every study must be. A new study joins by existing."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 import headstart as hs
+import headstart.lab as lab
 from headstart.lab.conduct import conduct, make_report
 from headstart.lab.figures import save_figure
 from headstart.lab.progress import Silent
 from headstart.lab.study import stored
 from headstart.studies import all_studies, find, select
+from headstart.studies.less_data._transformers import with_medians
 
 STUDIES = [pytest.param(study, id=name) for name, study in all_studies().items()]
 
@@ -45,6 +48,18 @@ def test_every_preset_can_be_built_and_every_claim_is_distinct(study, preset):
     assert len({arm.name for arm in arms}) == len(arms)
     assert len({claim.id for claim in claims}) == len(claims)
     assert all(claim.paper for claim in claims)
+
+
+def test_ratios_of_times_are_claimed_of_the_median_seed_too_and_nothing_else_is():
+    time, gap = hs.TimeRatio("a", "b", 0.9), lab.GapRatio(hs.TimeRatio("a", "b", 0.9), hs.TimeRatio("c", "d", 0.9))
+    final = hs.FinalRatio("a", "b")
+    estimates = {"t": time, "g": gap, "f": final}
+    claims = [hs.Claim(id, f"{id} is below 1", "?", hs.below(1), estimate) for id, estimate in estimates.items()]
+    found = {claim.id: claim for claim in with_medians(claims)}
+    assert list(found) == ["t", "t_median", "g", "g_median", "f"]
+    assert found["t_median"].estimate == replace(time, of=hs.Typical.MEDIAN_SEED)
+    assert found["g_median"].estimate.other.of is hs.Typical.MEDIAN_SEED
+    assert found["t_median"].statement == "t is below 1 (median seed)"
 
 
 def test_another_first_seed_replicates_a_study_on_new_seeds_at_the_same_learning_rates(tmp_path):

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 
 from headstart.core.errors import HeadstartError
-from headstart.measures import Bounds, Estimate, bootstrap, bootstrap_bounds, censored_time, quotient
+from headstart.measures import Bounds, Estimate, bootstrap, bootstrap_bounds, censored_time, median_time, quotient
 
 if TYPE_CHECKING:
     from headstart.core.trace import Trace
@@ -108,28 +108,39 @@ def check_paired(results: "Results", arms: Sequence[str]) -> None:
 AXES = ("steps", "samples", "flops")
 
 
-def time_bounds(results: "Results", arm: str, target: float, axis: str = "steps") -> Bounds:
-    """(least, most) time to `target` of the monotone fit of an arm's mean test curve, as a function of resampled rows.
+class Typical(StrEnum):
+    """Whose time to a target stands for an arm: that of its mean test curve, or the median over its seeds."""
+
+    MEAN_CURVE = "mean curve"
+    MEDIAN_SEED = "median seed"
+
+
+def time_bounds(
+    results: "Results", arm: str, target: float, axis: str = "steps", of: Typical = Typical.MEAN_CURVE
+) -> Bounds:
+    """(least, most) time of an arm to `target`, on monotone fits of test curves, as a function of resampled rows.
 
     An arm that misses the target within its budget is censored: its time is anywhere from its budget to infinity.
     """
     times = np.asarray(getattr(results.traces[arm].grid(), axis), dtype=np.float64)
-    return censored_time(times, results.curves(arm), target, results.metric(arm).higher_is_better)
+    measure = censored_time if of is Typical.MEAN_CURVE else median_time
+    return measure(times, results.curves(arm), target, results.metric(arm).higher_is_better)
 
 
 @dataclass(frozen=True)
 class TimeRatio:
-    """Time to `target` of arm `small` over that of arm `large`, on the monotone fits of the seed-mean test curves.
+    """Time to `target` of arm `small` over that of arm `large`, on monotone fits of test curves.
 
-    `axis` is "steps", "samples" or "flops". An arm that misses the target within its budget is censored: its time is
-    anywhere from its budget to infinity, and the interval reaches as far as that allows. The bootstrap pairs arms by
-    seed.
+    `axis` is "steps", "samples" or "flops", and `of` says whose time is an arm's. An arm that misses the target within
+    its budget is censored: its time is anywhere from its budget to infinity, and the interval reaches as far as that
+    allows. The bootstrap pairs arms by seed.
     """
 
     small: str
     large: str
     target: float
     axis: str = "steps"
+    of: Typical = Typical.MEAN_CURVE
 
     def __post_init__(self) -> None:
         if self.axis not in AXES:
@@ -143,7 +154,7 @@ class TimeRatio:
     def bounds(self, results: "Results") -> Bounds:
         """(least, most) of the ratio as a function of resampled rows."""
         check_paired(results, self.arms)
-        small, large = (time_bounds(results, arm, self.target, self.axis) for arm in self.arms)
+        small, large = (time_bounds(results, arm, self.target, self.axis, self.of) for arm in self.arms)
         return lambda rows: quotient(small(rows), large(rows))
 
     def __call__(self, results: "Results") -> Estimate:

@@ -5,7 +5,7 @@ from headstart.measures.coordinates import coordinate_sizes
 from headstart.measures.intervals import Estimate, Known, bootstrap, bootstrap_bounds, mean_band, share
 from headstart.measures.norms import readout_ratio
 from headstart.measures.power_law import exponent, medians
-from headstart.measures.time_ratio import Bounds, censored_time, quotient
+from headstart.measures.time_ratio import Bounds, censored_time, median_time, quotient
 from headstart.measures.time_to_target import monotone, success_probability, time_to_target
 
 __all__ = [
@@ -19,6 +19,7 @@ __all__ = [
     "coordinate_sizes",
     "exponent",
     "mean_band",
+    "median_time",
     "medians",
     "monotone",
     "quotient",

@@ -27,6 +27,24 @@ def censored_time(
     return bounds
 
 
+def median_time(
+    axis: NDArray[np.float64], curves: NDArray[np.float64], target: float, higher_is_better: bool
+) -> Bounds:
+    """(least, most) median over some rows of [seeds, records] of the time to `target` of each one's monotone fit.
+
+    A few runs that never get there do not move it, where they keep a mean curve below the target for good. It is
+    censored once half of the runs are.
+    """
+    fits = [monotone(curve, higher_is_better) for curve in curves]
+    times = np.array([time_to_target(axis, fit, target, higher_is_better) for fit in fits])
+    times = np.maximum(times, axis[1])
+
+    def bounds(rows: NDArray[np.int64]) -> tuple[float, float]:
+        return float(np.median(np.minimum(times[rows], axis[-1]))), float(np.median(times[rows]))
+
+    return bounds
+
+
 def quotient(one: tuple[float, float], other: tuple[float, float]) -> tuple[float, float]:
     """(least, most) of a quotient of two quantities known to lie between bounds."""
     least = 0.0 if other[1] == float("inf") else one[0] / other[1]

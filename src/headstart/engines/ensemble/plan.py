@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 import torch
+from torch._ops import OpOverload
 from torch.fx import GraphModule, Interpreter, Node
 
 from headstart.engines.ensemble.attention import KERNELS
@@ -21,7 +22,9 @@ def plan(graph: GraphModule, args: Sequence[Any], pool: Pool) -> None:
 
     A buffer is free again after the last use of what it holds, and the one freed last is taken first.
     """
-    values = _values(graph, args)
+    recorder = _Recorder(graph)
+    recorder.run(*args)
+    values = recorder.values
     _drop_idle_views(graph, values)
     nodes = list(graph.graph.nodes)
     made = _storages(values, [node for node in nodes if node.op in ("placeholder", "get_attr")])
@@ -53,19 +56,15 @@ def plan(graph: GraphModule, args: Sequence[Any], pool: Pool) -> None:
 class _Recorder(Interpreter):
     """Runs a graph once and remembers what every node made."""
 
+    def __init__(self, graph: GraphModule) -> None:
+        # Nothing is freed, so that no two tensors that differ lie in the same place.
+        super().__init__(graph, garbage_collect_values=False)
+        self.values: dict[Node, Any] = {}
+
     def run_node(self, n: Node) -> Any:
-        value = super().run_node(n)
-        self.seen[n] = value
-        return value
-
-    seen: dict[Node, Any]
-
-
-def _values(graph: GraphModule, args: Sequence[Any]) -> dict[Node, Any]:
-    recorder = _Recorder(graph, garbage_collect_values=False)
-    recorder.seen = {}
-    recorder.run(*args)
-    return recorder.seen
+        """The value of a node."""
+        self.values[n] = super().run_node(n)
+        return self.values[n]
 
 
 def _tensors(value: Any) -> list[torch.Tensor]:
@@ -87,11 +86,13 @@ def _place(tensor: torch.Tensor) -> tuple[Any, ...]:
 
 
 def _drop_idle_views(graph: GraphModule, values: dict[Node, Any]) -> None:
+    """An operation that changes its operand lies in the same place too, and stays."""
     for node in list(graph.graph.nodes):
-        source = node.args[0] if node.op == "call_function" and node.args else None
-        if not isinstance(source, Node) or not isinstance(values[node], torch.Tensor):
+        source = node.args[0] if isinstance(node.target, OpOverload) and node.args else None
+        if not isinstance(source, Node) or node.target._schema.is_mutable:
             continue
-        if isinstance(values[source], torch.Tensor) and _place(values[node]) == _place(values[source]):
+        one, other = values[node], values[source]
+        if isinstance(one, torch.Tensor) and isinstance(other, torch.Tensor) and _place(one) == _place(other):
             node.replace_all_uses_with(source)
             graph.graph.erase_node(node)
 
@@ -100,7 +101,7 @@ def _into(node: Node) -> tuple[Any, str] | None:
     """The variant of an operation that writes where it is told, and the name of that argument, or None."""
     if node.target in KERNELS:
         return node.target, "out"
-    if not isinstance(node.target, torch._ops.OpOverload):
+    if not isinstance(node.target, OpOverload):
         return None
     wanted = [(a.name, str(a.type)) for a in node.target._schema.arguments]
     packet = node.target.overloadpacket

@@ -19,7 +19,16 @@ LOSSES = {"mse": MSE, "hinge": HINGE, "logistic": LOGISTIC, "correlation": CORRE
 ACTIVATIONS = {"relu": RELU, "gelu": GELU, "sigmoid": SIGMOID, "quadratic": QUADRATIC}
 
 _f = np.float32
-_LOG2E, _LN2_HIGH, _LN2_LOW = _f(1 / math.log(2)), _f(0.693359375), _f(-2.12194440e-4)
+LOG2E, LN2_HIGH, LN2_LOW = _f(1 / math.log(2)), _f(0.693359375), _f(-2.12194440e-4)
+# e^r for |r| <= ln(2) / 2 is 1 + r + r^2 times this polynomial, the highest power first.
+EXP = (
+    _f(1.9875691500e-4),
+    _f(1.3981999507e-3),
+    _f(8.3334519073e-3),
+    _f(4.1665795894e-2),
+    _f(1.6666665459e-1),
+    _f(5.0000001201e-1),
+)
 _LARGEST = _f(88.0)
 _ROOT_HALF, _DENSITY = _f(math.sqrt(0.5)), _f(1 / math.sqrt(2 * math.pi))
 _ONE, _ZERO, _TWO, _HALF, _FOUR = _f(1), _f(0), _f(2), _f(0.5), _f(4)
@@ -40,14 +49,14 @@ def exp(x: Any) -> Any:
     """e^x for float32, x clipped to [-88, 88]; not a number stays one."""
     x = _LARGEST if x > _LARGEST else x
     x = -_LARGEST if x < -_LARGEST else x
-    n = np.floor(x * _LOG2E + _HALF)
-    r = x - n * _LN2_HIGH - n * _LN2_LOW
-    p = _f(1.9875691500e-4)
-    p = p * r + _f(1.3981999507e-3)
-    p = p * r + _f(8.3334519073e-3)
-    p = p * r + _f(4.1665795894e-2)
-    p = p * r + _f(1.6666665459e-1)
-    p = p * r + _f(5.0000001201e-1)
+    n = np.floor(x * LOG2E + _HALF)
+    r = x - n * LN2_HIGH - n * LN2_LOW
+    p = EXP[0]
+    p = p * r + EXP[1]
+    p = p * r + EXP[2]
+    p = p * r + EXP[3]
+    p = p * r + EXP[4]
+    p = p * r + EXP[5]
     p = p * r * r + r + _ONE
     return p * float32_from_bits(np.int32((np.int32(n) + np.int32(127)) << np.int32(23)))
 

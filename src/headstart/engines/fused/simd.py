@@ -8,12 +8,12 @@ into as many registers as the machine needs. Arrays are flat float32 and indices
 # mypy: disable-error-code="no-untyped-def,misc"
 from typing import Any
 
-import numpy as np
 from llvmlite import ir  # type: ignore[import-untyped]
 from numba.core import cgutils, types
 from numba.extending import models, register_model
 
 from headstart.engines.fused.compile import operation
+from headstart.engines.fused.losses import EXP, LN2_HIGH, LN2_LOW, LOG2E
 
 LANES = 8
 _FLAGS = ("reassoc", "contract", "nsz")
@@ -338,11 +338,6 @@ def splat_like(typingctx, like, scalar):
     return like(like, types.float32), build
 
 
-# e^r for |r| <= log(2) / 2 as 1 + r + r^2 times this polynomial (Cephes' expf), the highest power first.
-_EXP = (1.9875691500e-4, 1.3981999507e-3, 8.3334519073e-3, 4.1665795894e-2, 1.6666665459e-1, 5.0000001201e-1)
-_LOG2_HIGH, _LOG2_LOW = 0.693359375, -2.12194440e-4
-
-
 @operation
 def exp(typingctx, a):
     """e^a for a <= 0, within 2 ulp; below -87 it is e^-87, and what is not a number stays so."""
@@ -351,8 +346,8 @@ def exp(typingctx, a):
         count = a.count
         integers = ir.VectorType(ir.IntType(32), count)
 
-        def same(value: float) -> Any:
-            return ir.Constant(_floats(count), [value] * count)
+        def same(value: Any) -> Any:
+            return ir.Constant(_floats(count), [float(value)] * count)
 
         def fused(x: Any, y: Any, z: Any) -> Any:
             kind = ir.FunctionType(_floats(count), [_floats(count)] * 3)
@@ -363,10 +358,10 @@ def exp(typingctx, a):
         x = builder.select(builder.fcmp_ordered(">", least, args[0]), least, args[0])
         kind = ir.FunctionType(_floats(count), [_floats(count)])
         floor = cgutils.get_or_insert_function(builder.module, kind, f"llvm.floor.v{count}f32")
-        n = builder.call(floor, [fused(x, same(np.log2(np.e)), same(0.5))])
-        r = fused(n, same(-_LOG2_LOW), fused(n, same(-_LOG2_HIGH), x))
-        y = same(_EXP[0])
-        for coefficient in _EXP[1:]:
+        n = builder.call(floor, [fused(x, same(LOG2E), same(0.5))])
+        r = fused(n, same(-LN2_LOW), fused(n, same(-LN2_HIGH), x))
+        y = same(EXP[0])
+        for coefficient in EXP[1:]:
             y = fused(y, r, same(coefficient))
         y = builder.fadd(fused(y, builder.fmul(r, r), r), same(1.0))
         exponent = builder.add(builder.fptosi(n, integers), ir.Constant(integers, [127] * count))

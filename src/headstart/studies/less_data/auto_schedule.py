@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 import headstart.lab as lab
 from headstart.plans import AutoPhases
 from headstart.studies.less_data import PAPER_TITLE, Line, Panel, arms_of, draw_panels
-from headstart.studies.less_data._transformers import ParityKnobs, presets, three_arms
+from headstart.studies.less_data._transformers import ParityKnobs, presets, three_arms, with_medians
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -57,7 +57,7 @@ STUDY = lab.Study(
     presets=presets(ParityKnobs, laptop={"num_seeds": 24}),
     minutes={"smoke": 0.2, "laptop": 10.0, "paper": 100_000.0},
     arms=lambda knobs: arms_of(panels(knobs)),
-    claims=claims,
+    claims=lambda knobs: with_medians(claims(knobs)),
     figure=figure,
     doc=__doc__ or "",
     tags=("transformer",),

@@ -20,7 +20,7 @@ import headstart.lab as lab
 from headstart.core.units import FullBatch
 from headstart.plans import Fixed, Online
 from headstart.studies.less_data import PAPER_TITLE, Panel, arms_of, draw_panels, small_and_large
-from headstart.studies.less_data._transformers import ParityKnobs, presets
+from headstart.studies.less_data._transformers import ParityKnobs, presets, with_medians
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -90,7 +90,7 @@ STUDY = lab.Study(
     presets=PRESETS,
     minutes={"smoke": 0.2, "laptop": 17.0, "paper": 10_000.0},
     arms=lambda knobs: arms_of(panels(knobs)),
-    claims=claims,
+    claims=lambda knobs: with_medians(claims(knobs)),
     figure=figure,
     doc=__doc__ or "",
     tags=("transformer",),

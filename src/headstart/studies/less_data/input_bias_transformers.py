@@ -21,7 +21,14 @@ import headstart.lab as lab
 from headstart.methods import SampledBias, Whiten, ZeroMean
 from headstart.plans import Fixed, Online
 from headstart.studies.less_data import PAPER_TITLE, Line, Panel, arms_of, draw_panels
-from headstart.studies.less_data._transformers import IndexKnobs, ParityKnobs, pool_size, presets, three_arms
+from headstart.studies.less_data._transformers import (
+    IndexKnobs,
+    ParityKnobs,
+    pool_size,
+    presets,
+    three_arms,
+    with_medians,
+)
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -111,7 +118,7 @@ STUDY = lab.Study(
     presets=PRESETS,
     minutes={"smoke": 0.2, "laptop": 19.0, "paper": 100_000.0},
     arms=lambda knobs: arms_of(panels(knobs)),
-    claims=claims,
+    claims=lambda knobs: with_medians(claims(knobs)),
     figure=figure,
     doc=__doc__ or "",
     tags=("transformer",),

@@ -18,7 +18,7 @@ from headstart.core.roles import Role
 from headstart.lab.figures import draw_curve, house_style, legend_below
 from headstart.plans import ByRole
 from headstart.studies.less_data import PAPER_TITLE, Line, Panel, arms_of, draw_panels
-from headstart.studies.less_data._transformers import SIX_PHASES, ParityKnobs, presets, three_arms
+from headstart.studies.less_data._transformers import SIX_PHASES, ParityKnobs, presets, three_arms, with_medians
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -145,7 +145,7 @@ STUDY = lab.Study(
     presets=PRESETS,
     minutes={"smoke": 0.2, "laptop": 13.0, "paper": 100_000.0},
     arms=arms,
-    claims=claims,
+    claims=lambda knobs: with_medians(claims(knobs)),
     figure=figure,
     doc=__doc__ or "",
     tags=("transformer",),

@@ -19,7 +19,7 @@ import headstart.lab as lab
 from headstart.methods import RandomLabels
 from headstart.plans import Online, Phase, Phases
 from headstart.studies.less_data import PAPER_TITLE, Line, Panel, arms_of, draw_panels
-from headstart.studies.less_data._transformers import ModularKnobs, presets
+from headstart.studies.less_data._transformers import ModularKnobs, presets, with_medians
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -82,7 +82,7 @@ STUDY = lab.Study(
     presets=presets(ModularKnobs, laptop={"num_seeds": 24}),
     minutes={"smoke": 0.2, "laptop": 3.0, "paper": 10_000.0},
     arms=lambda knobs: arms_of(panels(knobs)),
-    claims=claims,
+    claims=lambda knobs: with_medians(claims(knobs)),
     figure=figure,
     doc=__doc__ or "",
     tags=("transformer",),

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 import headstart.lab as lab
 from headstart.studies.less_data import PAPER_TITLE, Panel, arms_of, draw_panels
-from headstart.studies.less_data._transformers import ParityKnobs, in_order, presets
+from headstart.studies.less_data._transformers import ParityKnobs, in_order, presets, with_medians
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -64,7 +64,7 @@ STUDY = lab.Study(
     presets=PRESETS,
     minutes={"smoke": 0.2, "laptop": 14.0, "paper": 100_000.0},
     arms=lambda knobs: arms_of(panels(knobs)),
-    claims=claims,
+    claims=lambda knobs: with_medians(claims(knobs)),
     figure=figure,
     doc=__doc__ or "",
     tags=("transformer",),
