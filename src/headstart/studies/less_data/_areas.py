@@ -41,6 +41,19 @@ class Gain:
         return bootstrap(lambda rows: float((one - other)[rows].mean()), len(one))
 
 
+def better(panel: Panel, one: str, other: str, paper: str) -> lab.Claim:
+    """The claim that line `one` is better over the whole run than line `other`."""
+    what, gain = ("accuracy", "gain") if panel.learns_signs else ("loss", "reduction")
+    who = f"{panel.label(one)} against {panel.label(other)}".replace("$", "")
+    return lab.Claim(
+        id=f"{panel.arm(one)}_better_than_{other}",
+        statement=f"{panel.title}: mean {what} over the run, {who}; {gain} above 0",
+        paper=paper,
+        rule=lab.above(0.0),
+        estimate=Gain(panel.arm(one), panel.arm(other)),
+    )
+
+
 @dataclass(frozen=True)
 class GapDifference:
     """The gap in area of line `small` against online in panel `one` less that in panel `other`."""

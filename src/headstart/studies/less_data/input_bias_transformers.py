@@ -21,6 +21,7 @@ import headstart.lab as lab
 from headstart.methods import SampledBias, Whiten, ZeroMean
 from headstart.plans import Fixed, Online
 from headstart.studies.less_data import PAPER_TITLE, Line, Panel, arms_of, draw_panels
+from headstart.studies.less_data._areas import better
 from headstart.studies.less_data._transformers import (
     IndexKnobs,
     ParityKnobs,
@@ -102,6 +103,7 @@ def claims(k: Knobs) -> list[lab.Claim]:
         if m == BEST_EXPONENT:
             said = f"makes online training faster, best at m = {m} (Fig. 17)"
             out.append(parity.faster(biased, "online", said, f"biased online, m = {m}, against online"))
+            out.append(better(parity, biased, "online", said))
     return out
 
 
