@@ -56,15 +56,16 @@ def better(panel: Panel, one: str, other: str, paper: str) -> lab.Claim:
 
 @dataclass(frozen=True)
 class GapDifference:
-    """The gap in area of line `small` against online in panel `one` less that in panel `other`."""
+    """The gap in area of line `small` against line `large` in panel `one` less that in panel `other`."""
 
     one: Panel
     other: Panel
     small: str
+    large: str = "online"
 
     def __call__(self, results: lab.Results) -> Estimate:
         """The mean difference with its interval."""
-        arms = [panel.arm(line) for panel in (self.one, self.other) for line in (self.small, "online")]
+        arms = [panel.arm(line) for panel in (self.one, self.other) for line in (self.small, self.large)]
         a, b, c, d = goodness(results, arms)
         gaps = (a - b) - (c - d)
         return bootstrap(lambda rows: float(gaps[rows].mean()), len(gaps))
