@@ -11,7 +11,7 @@ Setting   The parity runs of mini_batch_transformers as they are, with pre-norm,
 Measured  The order of the arms, by steps to 95%; and the area under the mean test curve (the mean accuracy over the
           run), the gap being the area of a small side less that of online. Each arm at its own best learning rate; 95%
           paired bootstraps.
-Shrunk    Laptop: as mini_batch_transformers, with 12 seeds.
+Shrunk    Laptop: as mini_batch_transformers, with 10 seeds.
 """
 
 from typing import TYPE_CHECKING
@@ -65,7 +65,7 @@ STUDY = lab.Study(
     title="Layer normalisation, embeddings and the gap of Transformers",
     paper=PAPER_TITLE,
     figures="no figure",
-    presets=presets(ParityKnobs),
+    presets=presets(ParityKnobs, laptop={"num_seeds": 10}),
     minutes={"smoke": 0.2, "laptop": 20.0, "paper": 100_000.0},
     arms=lambda knobs: arms_of(panels(knobs)),
     claims=lambda knobs: with_medians(claims(knobs)),
