@@ -121,7 +121,7 @@ STUDY = lab.Study(
     paper=PAPER_TITLE,
     figures="Fig. 1 (a-d)",
     presets=presets(Knobs, laptop={"num_seeds": 24}),
-    minutes={"smoke": 0.3, "laptop": 17.0, "paper": 100_000.0},
+    minutes={"smoke": 0.3, "laptop": 19.0, "paper": 100_000.0},
     arms=lambda knobs: arms_of(panels(knobs)),
     claims=lambda knobs: with_medians(claims(knobs)),
     figure=figure,

@@ -66,7 +66,7 @@ STUDY = lab.Study(
     paper=PAPER_TITLE,
     figures="no figure",
     presets=presets(ParityKnobs, laptop={"num_seeds": 10}),
-    minutes={"smoke": 0.2, "laptop": 20.0, "paper": 100_000.0},
+    minutes={"smoke": 0.2, "laptop": 19.0, "paper": 100_000.0},
     arms=lambda knobs: arms_of(panels(knobs)),
     claims=lambda knobs: with_medians(claims(knobs)),
     figure=figure,

@@ -80,7 +80,7 @@ STUDY = lab.Study(
     paper=PAPER_TITLE,
     figures="Fig. 20",
     presets=presets(ModularKnobs, laptop={"num_seeds": 24}),
-    minutes={"smoke": 0.2, "laptop": 3.0, "paper": 10_000.0},
+    minutes={"smoke": 0.2, "laptop": 2.0, "paper": 10_000.0},
     arms=lambda knobs: arms_of(panels(knobs)),
     claims=lambda knobs: with_medians(claims(knobs)),
     figure=figure,

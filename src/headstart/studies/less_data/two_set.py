@@ -56,7 +56,7 @@ STUDY = lab.Study(
     paper=PAPER_TITLE,
     figures="no figure",
     presets=presets(ParityKnobs, laptop={"num_seeds": 24}),
-    minutes={"smoke": 0.2, "laptop": 12.0, "paper": 100_000.0},
+    minutes={"smoke": 0.2, "laptop": 16.0, "paper": 100_000.0},
     arms=lambda knobs: arms_of(panels(knobs)),
     claims=lambda knobs: with_medians(claims(knobs)),
     figure=figure,
