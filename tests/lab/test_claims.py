@@ -131,6 +131,12 @@ def test_an_arm_of_like_runs_has_the_same_time_by_its_mean_curve_and_by_its_medi
     assert by_median == by_mean
 
 
+def test_whose_time_is_meant_may_be_said_in_words_and_other_words_are_refused():
+    assert hs.TimeRatio("s", "l", 0.9, of="mean curve") == hs.TimeRatio("s", "l", 0.9)
+    with pytest.raises(hs.HeadstartError, match=r"of='median'.*choose one of mean curve, median seed"):
+        hs.TimeRatio("s", "l", 0.9, of="median")
+
+
 def test_a_statistic_of_traces_is_compared_by_its_means():
     made = results([20, 30, 40], [40, 50, 80])
     ratio = StatisticRatio("s", "l", lambda trace: float(trace.seed + 1))(made)

@@ -145,6 +145,9 @@ class TimeRatio:
     def __post_init__(self) -> None:
         if self.axis not in AXES:
             raise HeadstartError(f"TimeRatio(axis={self.axis!r}): choose {', '.join(AXES)}")
+        if self.of not in list(Typical):
+            raise HeadstartError(f"TimeRatio(of={self.of!r}): choose one of {', '.join(Typical)}")
+        object.__setattr__(self, "of", Typical(self.of))
 
     @property
     def arms(self) -> tuple[str, str]:
