@@ -98,3 +98,12 @@ def test_results_are_written_where_they_are_wanted():
     assert backward(d_out, q, k, v, p, True, out=wanted) is wanted
     for written, fresh in zip(wanted, backward(d_out, q, k, v, p, True), strict=True):
         assert torch.equal(written, fresh)
+
+
+def test_weights_without_room_behind_them_are_not_written_or_read():
+    q, k, v, d_out = draw(2, 5, 5, 2, 8)
+    out, p = forward(q, k, v, 2, True)
+    with pytest.raises(AssertionError):
+        forward(q, k, v, 2, True, out=(out, p.clone()))
+    with pytest.raises(AssertionError):
+        backward(d_out, q, k, v, p.clone(), True)

@@ -35,6 +35,7 @@ def forward(
     if out is None:
         room = torch.empty(num * heads * queries * keys + hidden.shape[1])
         out = torch.empty(q.shape), room[: -hidden.shape[1]].view(num, heads, queries, keys)
+    assert _has_room(out[1], hidden.shape[1])
     passes[0](num, *_flat(q, k, v), hidden.ravel(), *_flat(*out))
     return out
 
@@ -52,11 +53,17 @@ def backward(
     num, heads, queries, keys = p.shape
     passes, hidden = _shape(queries, keys, heads, q.shape[2] // heads, causal)
     out = tuple(torch.empty(x.shape) for x in (q, k, v)) if out is None else out
+    assert _has_room(p, hidden.shape[1])
     passes[1](num, *_flat(d_out, q, k, v, p), hidden.ravel(), *_flat(*out))
     return out
 
 
 KERNELS = (forward, backward)
+
+
+def _has_room(p: torch.Tensor, lanes: int) -> bool:
+    """Whether the kernels, which take whole vectors, stay in the memory of p."""
+    return p.is_contiguous() and p.untyped_storage().nbytes() >= 4 * (p.storage_offset() + p.numel() + lanes)
 
 
 def _flat(*tensors: torch.Tensor) -> list[Any]:
