@@ -204,7 +204,7 @@ def test_the_benchmark_of_transformers_splits_a_step_and_compares_stacks_with_th
     from benchmarks import transformers
 
     monkeypatch.setattr(
-        "sys.argv", ["transformers", "--width", "8", "--mlp-width", "8", "--members", "2", "--steps", "5", "--json"]
+        "sys.argv", ["transformers", "--width", "8", "--mlp-width", "8", "--members", "2", "--steps", "60", "--json"]
     )
     transformers.main()
     out = json.loads(capsys.readouterr().out)
