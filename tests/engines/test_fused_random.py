@@ -5,10 +5,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from headstart.core.kernels.compile import kernels
 from headstart.core.streams import Stream, normals, signs
 from headstart.core.units import Batch, Budget
 from headstart.engines.engine import Job
-from headstart.engines.fused.compile import kernels
 from headstart.engines.fused.layout import Layout, uses_tables
 from headstart.engines.fused.member import Member
 from headstart.engines.fused.trainer import Trainer
@@ -87,7 +87,7 @@ def test_a_million_normals_are_within_four_units_in_the_last_place():
 def draw():
     from numba import njit
 
-    draw_ids = kernels("batches").draw_ids
+    draw_ids = kernels("engines.fused.batches").draw_ids
 
     @njit(cache=True)
     def call(plan, seed, step, ids, keys):
@@ -111,7 +111,9 @@ def test_batches_hold_the_ids_of_the_course(draw, seed, size, batch, first, repl
     course = Course((Leg(Pool(first, size), replacement=replacement),) * 4, batch)
     step = began + steps
     expected = course.ids(Place(seed, leg, began), step)
-    plan = kernels("batches").Batches(batch, 0, first, -1 if size is None else size, int(replacement), leg, began, 0, 0)
+    plan = kernels("engines.fused.batches").Batches(
+        batch, 0, first, -1 if size is None else size, int(replacement), leg, began, 0, 0
+    )
     ids = np.zeros(batch, dtype=np.int64)
     draw(plan, np.uint64(seed), step, ids, np.zeros(8, dtype=np.uint64))
     assert np.array_equal(ids, expected)

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from headstart.engines.fused.compile import kernels
+from headstart.core.kernels.compile import kernels
 from headstart.models.attend import BACKWARD, FORWARD
 
 # Longer rows of logits leave the registers; heads must be whole vectors.
@@ -73,7 +73,7 @@ def _flat(*tensors: torch.Tensor) -> list[Any]:
 @cache
 def _shape(queries: int, keys: int, heads: int, size: int, causal: bool) -> tuple[Any, Any]:
     """The kernels of a shape, and what each query does not see."""
-    module = kernels("attention")
+    module = kernels("engines.fused.attention")
     hidden = np.full((queries, module.padded(keys)), -np.inf, dtype=np.float32)
     for i in range(queries):
         hidden[i, : keys - queries + i + 1 if causal else keys] = 0.0

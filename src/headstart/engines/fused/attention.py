@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from headstart.engines.fused.compile import kernel
+from headstart.core.kernels.compile import kernel
 from headstart.engines.fused.simd import (
     LANES,
     exp,

@@ -2,8 +2,8 @@
 
 from typing import Any, NamedTuple
 
-from headstart.engines.fused.compile import part
-from headstart.engines.fused.random import integers, permuted
+from headstart.core.kernels.compile import part
+from headstart.core.kernels.random import integers, permuted
 
 
 class Shape(NamedTuple):

@@ -13,12 +13,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from headstart.core.kernels.compile import inlined, kernel, part, pasted
+from headstart.core.kernels.random import packed_signs
 from headstart.engines.fused.batches import Batches, Members, Shape, draw_ids
-from headstart.engines.fused.compile import inlined, kernel, part, pasted
 from headstart.engines.fused.layout import LABEL_BIT, flat
 from headstart.engines.fused.losses import RELU, activate, loss_slopes, loss_value
 from headstart.engines.fused.optim import update
-from headstart.engines.fused.random import packed_signs
 from headstart.engines.fused.simd import (
     add,
     add_scaled,

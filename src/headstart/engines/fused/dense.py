@@ -9,13 +9,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from headstart.core.kernels.compile import inlined, kernel, part
+from headstart.core.kernels.random import normals, philox_block
 from headstart.engines.fused.batches import Batches, Members, Shape, draw_ids
-from headstart.engines.fused.compile import inlined, kernel, part
 from headstart.engines.fused.layout import flat
 from headstart.engines.fused.losses import RELU, activate, loss_slope, loss_value
 from headstart.engines.fused.matmul import ACCUMULATE, AS_IS, DEPTH, FROM_BIAS, FROM_ZERO, RECTIFIED, matmul
 from headstart.engines.fused.optim import update
-from headstart.engines.fused.random import normals, philox_block
 from headstart.engines.fused.simd import (
     add,
     fma,

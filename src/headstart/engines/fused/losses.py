@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numba.core import types
 
-from headstart.engines.fused.compile import exact, operation, part
+from headstart.core.kernels.compile import exact, operation, part
 
 MSE, HINGE, LOGISTIC, CORRELATION = 0, 1, 2, 3
 RELU, GELU, SIGMOID, QUADRATIC, IDENTITY = 0, 1, 2, 3, 4

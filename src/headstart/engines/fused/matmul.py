@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from headstart.engines.fused.compile import inlined, part
+from headstart.core.kernels.compile import inlined, part
 from headstart.engines.fused.simd import fma, larger, load, splat, spread, store
 
 # Rows this long or longer lie too many bytes apart to stay in the first-level cache, and are packed.

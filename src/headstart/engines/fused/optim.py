@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from headstart.engines.fused.compile import kernel, part
+from headstart.core.kernels.compile import kernel, part
 
 SGD, ADAMW = 0, 1
 _f = np.float32

@@ -13,10 +13,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from headstart.core.kernels.compile import kernel, part
 from headstart.engines.fused.batches import Members, Shape
 from headstart.engines.fused.bits import Scratch as BitScratch
 from headstart.engines.fused.bits import apply
-from headstart.engines.fused.compile import kernel, part
 from headstart.engines.fused.layout import flat
 from headstart.engines.fused.losses import RELU, activate, loss_slopes, loss_value
 from headstart.engines.fused.simd import add, fma, larger, load, splat, spread, store, total, where_above

@@ -12,7 +12,7 @@ from llvmlite import ir  # type: ignore[import-untyped]
 from numba.core import cgutils, types
 from numba.extending import models, register_model
 
-from headstart.engines.fused.compile import operation
+from headstart.core.kernels.compile import operation
 from headstart.engines.fused.losses import EXP, LN2_HIGH, LN2_LOW, LOG2E
 
 LANES = 8

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from headstart.engines.fused.compile import inlined, part
+from headstart.core.kernels.compile import inlined, part
 from headstart.engines.fused.simd import add, lanes, load_like, store, sub, zeros
 
 # Samples whose table rows are located at once.

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from headstart.engines.fused.compile import kernels
+from headstart.core.kernels.compile import kernels
 from headstart.engines.fused.layout import LABEL_BIT, LARGEST_PACKED_DIM, Layout, floats, is_population, uses_tables
 from headstart.engines.fused.member import Member
 from headstart.engines.lower import lower
@@ -57,8 +57,8 @@ class Trainer:
                 start = lowered.scaled(own.fresh_weights()) if job.start is None else job.start
                 self.weights[m] = layout.pack(start)
         seeds = np.array([member.job.run.seed for member in members], dtype=np.uint64)
-        batches = kernels("batches")
-        losses = kernels("losses")
+        batches = kernels("engines.fused.batches")
+        losses = kernels("engines.fused.losses")
         self._batches = batches.Batches
         self.shape = batches.Shape(
             dim=run.task.dim,
@@ -125,7 +125,7 @@ class Trainer:
     def squares(self, active: NDArray[np.int64]) -> NDArray[np.float64]:
         """Sums of squares by parameter: float64[members, parameters]."""
         out = np.zeros((len(self.weights), len(self.layout.parameters)))
-        kernels("optim").squares(self.weights, active, self.layout.offsets, out)
+        kernels("engines.fused.optim").squares(self.weights, active, self.layout.offsets, out)
         return out
 
 
@@ -133,7 +133,7 @@ class Tables:
     """Two layers on +-1 inputs: bit tables, and the half-cube for the exact population."""
 
     def __init__(self, run: Run, shape: Any, members: Any, batch: int) -> None:
-        self.bits, self.shape, self.members = kernels("bits"), shape, members
+        self.bits, self.shape, self.members = kernels("engines.fused.bits"), shape, members
         self.scratch = self.bits.scratch(shape, batch)
         assert isinstance(run.task, Parity)
         self.support = list(run.task.support or ())
@@ -151,7 +151,7 @@ class Tables:
         self.half_cube: Any = None
         self.pools = np.zeros((len(self.members.seeds), 0), dtype=np.uint64)
         if exact:
-            population = kernels("population")
+            population = kernels("engines.fused.population")
             if self.shape.dim >= population.SMALLEST_DIM:
                 self.half_cube = population.scratch(self.shape)
                 return
@@ -176,7 +176,9 @@ class Tables:
         if self.half_cube is None:
             self.bits.advance(self.shape, self.members, active, plan, self.pools, start, stop, self.scratch)
         else:
-            kernels("population").advance(self.shape, self.members, active, start, stop, self.scratch, self.half_cube)
+            kernels("engines.fused.population").advance(
+                self.shape, self.members, active, start, stop, self.scratch, self.half_cube
+            )
 
     def evaluate(self, active: NDArray[np.int64], plan: Any, step: int, out: NDArray[np.float64]) -> None:
         """Scores on the test set and the batch of `step`."""
@@ -184,14 +186,14 @@ class Tables:
             plan = plan._replace(batch=0)
         self.bits.evaluate(self.shape, self.members, active, plan, self.pools, self.test, step, out, self.scratch)
         if self.half_cube is not None:
-            kernels("population").evaluate(self.shape, self.members, active, out, self.half_cube)
+            kernels("engines.fused.population").evaluate(self.shape, self.members, active, out, self.half_cube)
 
 
 class Blocks:
     """Any depth on dense inputs, samples in blocks."""
 
     def __init__(self, run: Run, shape: Any, members: Any, batch: int) -> None:
-        self.dense, self.shape, self.members = kernels("dense"), shape, members
+        self.dense, self.shape, self.members = kernels("engines.fused.dense"), shape, members
         task, seeds = run.task, members.seeds
         support, teachers, variance = np.zeros(0, dtype=np.int64), np.zeros((len(seeds), 0)), 1.0
         if isinstance(task, SingleIndex):

@@ -12,7 +12,7 @@ import numpy as np
 from llvmlite import ir  # type: ignore[import-untyped]
 from numba.core import cgutils, types
 
-from headstart.engines.fused.compile import operation, part
+from headstart.core.kernels.compile import operation, part
 
 DATA, ORDER, EVALUATION = 2, 3, 6
 _M0, _M1 = np.uint64(0xD2511F53), np.uint64(0xCD9E8D57)

@@ -1,8 +1,8 @@
-"""How kernels are compiled: serial, without the GIL, cached on disk under a hash of this package's sources.
+"""How kernels are compiled: serial, without the GIL, cached on disk under a hash of their sources.
 
 Numba's own cache watches only the file that holds a function, not the files it calls into, so the cache directory
-carries a hash of every source of `engines/fused`. Import kernels through `kernels()` only: it chooses the directory
-before the first decorator runs, and it keeps numba out of `import headstart`.
+carries a hash of every source of this package and of the package a kernel lies in. Import kernels through `kernels()`
+only: it chooses the directory before the first decorator runs, and it keeps numba out of `import headstart`.
 """
 
 import hashlib
@@ -61,17 +61,19 @@ def operation(function: Callable[..., Any]) -> Any:
     return intrinsic(function)
 
 
-def source_hash() -> str:
-    """64 bits of the SHA-256 of this package's sources."""
+def source_hash(package: str) -> str:
+    """64 bits of the SHA-256 of the sources of this package and of `package`, such as "engines.fused"."""
+    here = Path(__file__).parent
     digest = hashlib.sha256()
-    for path in sorted(Path(__file__).parent.glob("*.py")):
-        digest.update(path.name.encode() + b"\0" + path.read_bytes() + b"\0")
+    for folder in (here, here.parents[1].joinpath(*package.split("."))):
+        for path in sorted(folder.glob("*.py")):
+            digest.update(path.name.encode() + b"\0" + path.read_bytes() + b"\0")
     return digest.hexdigest()[:16]
 
 
 @cache
 def kernels(name: str) -> ModuleType:
-    """The kernel module `headstart.engines.fused.<name>`, its cache keyed by the sources.
+    """The kernel module `headstart.<name>`, such as "engines.fused.bits", its cache keyed by the sources.
 
     NUMBA_CACHE_DIR, if the user set it, is the parent directory instead of the user's cache directory.
     """
@@ -81,8 +83,8 @@ def kernels(name: str) -> ModuleType:
     with _importing:
         config: Any = importlib.import_module("numba.core.config")
         before = config.CACHE_DIR
-        config.CACHE_DIR = str(Path(parent) / source_hash())
+        config.CACHE_DIR = str(Path(parent) / source_hash(name.rpartition(".")[0]))
         try:
-            return importlib.import_module(f"headstart.engines.fused.{name}")
+            return importlib.import_module(f"headstart.{name}")
         finally:
             config.CACHE_DIR = before
