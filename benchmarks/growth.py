@@ -83,7 +83,7 @@ def member_memory(arena: Arena, say: Say) -> list[tuple[str, float]]:
     say("memory a member")
     rows = [("online, 100 steps", parity(), 100), ("online, 1000 steps", parity(), 1000)]
     rows += [(f"full batch of 2^{e}", parity(plan=hs.Fixed(2**e)), 4) for e in (12, 14, 16)]
-    weights = 4.0 * sum(int(np.prod(p.shape)) for p in parity().model.parameters(20))
+    weights = 4.0 * sum(int(np.prod(p.shape)) for p in parity().parameters)
     measured = [(name, arena.ours.call("ours", "member_bytes", run, steps)) for name, run, steps in rows]
     return [("its weights alone", weights), *measured]
 

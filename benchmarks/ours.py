@@ -12,7 +12,7 @@ from typing import Any
 import headstart as hs
 from benchmarks.workloads import Workload
 from headstart.engines import Engine, Job, Outcome, choose
-from headstart.lab.workers import workers
+from headstart.lab.workers import Group, workers
 
 # Members trained in one call of the engine, at most.
 CHUNK = 64
@@ -57,7 +57,7 @@ def train(run: hs.Run, members: int, num_steps: int) -> list[Outcome]:
         with ThreadPoolExecutor(cores()) as pool:
             done = list(pool.map(lambda chunk: list(engine.train(chunk)), chunks))
     else:
-        done = _in_processes(chunks)
+        done = _in_processes(engine, chunks)
     outcomes = [outcome for chunk in done for outcome in chunk]
     if any(outcome.trace.status is not hs.Status.FINISHED for outcome in outcomes):
         raise RuntimeError("a member diverged; the benchmark's learning rates are too high")
@@ -67,13 +67,13 @@ def train(run: hs.Run, members: int, num_steps: int) -> list[Outcome]:
 _pool: Any = None
 
 
-def _in_processes(chunks: Sequence[Sequence[Job]]) -> list[list[Outcome]]:
+def _in_processes(engine: Engine, chunks: Sequence[Sequence[Job]]) -> list[list[Outcome]]:
     """The runner's own processes, made once: starting them is no part of the rate."""
     global _pool
     if cores() == 1:
-        return [list(engine_of(chunk[0].run).train(chunk)) for chunk in chunks]
+        return [list(engine.train(chunk)) for chunk in chunks]
     _pool = _pool or workers(cores())
-    futures = [_pool.submit(chunk, "cpu") for chunk in chunks]
+    futures = [_pool.submit(Group(engine, chunk, engine.seconds(chunk[0].run))) for chunk in chunks]
     return [future.result() for future in futures]
 
 

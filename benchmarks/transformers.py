@@ -17,7 +17,7 @@ from headstart.core.units import Batch, Budget
 from headstart.engines import Job, loop
 from headstart.engines.ensemble import Ensemble
 from headstart.engines.ensemble.cohort import Cohort, Limits
-from headstart.engines.ensemble.member import Member
+from headstart.engines.member import Member
 from headstart.losses import Logistic
 from headstart.models import Transformer
 from headstart.optimizers import AdamW
@@ -70,14 +70,15 @@ def milliseconds(call: Callable[[], object], repeats: int) -> float:
 
 def split(run: Run, members: int, repeats: int) -> Split:
     """The parts of a step of a stack, each divided by its members."""
-    cohort = Cohort([Member.of(i, Job(run.at(i))) for i in range(members)], "cpu", Limits(64, 2**26), 1e9)
+    cohort = Cohort([Member.of(i, Job(run.at(i)), "ensemble") for i in range(members)], "cpu", Limits(64, 2**26))
     with torch.no_grad():
         ((x, y),) = cohort.feed.batch(cohort.places, 0)
         count = torch.tensor(32.0)
-        gradients, _ = cohort.network.gradients(cohort.weights, x, y, count)
-        passes = milliseconds(lambda: cohort.network.gradients(cohort.weights, x, y, count), repeats)
-        update = milliseconds(lambda: cohort.update(cohort.weights, gradients, 1), repeats)
-        record = milliseconds(cohort._evaluate, 1)
+        network = cohort._network(0)
+        gradients, _ = network.gradients(cohort.weights, {}, x, y, count)
+        passes = milliseconds(lambda: network.gradients(cohort.weights, {}, x, y, count), repeats)
+        update = milliseconds(lambda: cohort.update(cohort.weights, gradients, 0), repeats)
+        record = milliseconds(lambda: cohort.evaluate(range(members)), 1)
         block = 64
         drawn = milliseconds(lambda: cohort.feed._draw(cohort.places, 0), 1) / block
     return Split(members, passes / members, update / members, drawn / members, record / members)

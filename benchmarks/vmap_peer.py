@@ -49,7 +49,7 @@ def joined(stacks: list[Layers]) -> Layers:
 class _Stack:
     def __init__(self, workload: Workload, first: int, members: int) -> None:
         self.members = members
-        self.module = workload.run.model.module(workload.dim)
+        self.module = workload.run.model.module(workload.run.task.signature)
         self.names = [name for name, _ in self.module.named_parameters()]
         arrays = [a for layer in workload.weights(first, members) for a in layer if a is not None]
         self.parameters = {n: torch.from_numpy(a) for n, a in zip(self.names, arrays, strict=True)}

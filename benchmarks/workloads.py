@@ -28,11 +28,6 @@ class Workload:
         return f"({self.letter}) {self.title}"
 
     @property
-    def dim(self) -> int:
-        """The number of input coordinates."""
-        return self.run.task.dim
-
-    @property
     def is_online(self) -> bool:
         """Whether every step draws fresh samples."""
         return isinstance(self.run.batch, hs.Batch)
@@ -51,7 +46,7 @@ class Workload:
         Forward 2 a weight, backward 2 for the weight's gradient and 2 for its input's, which the first layer omits.
         Biases, activations, the loss and the optimizer are not counted.
         """
-        sizes = [int(np.prod(p.shape)) for p in self.run.model.parameters(self.dim) if len(p.shape) == 2]
+        sizes = [int(np.prod(p.shape)) for p in self.run.parameters if len(p.shape) == 2]
         return self.samples * (6 * sum(sizes) - 2 * sizes[0])
 
     def weights(self, first: int, members: int) -> list[tuple[NDArray[np.float32], NDArray[np.float32] | None]]:

@@ -4,29 +4,17 @@ import headstart as hs
 traces = hs.train(run, seeds=range(64))
 """
 
-from headstart.core.errors import (
-    HeadstartError,
-)
-from headstart.core.metric import (
-    Metric,
-)
-from headstart.core.roles import (
-    Parameter,
-    Role,
-)
-from headstart.core.streams import (
-    Stream,
-)
-from headstart.core.trace import (
-    Status,
-    Trace,
-    Traces,
-)
-from headstart.core.units import (
-    Batch,
-    Budget,
-    FullBatch,
-)
+from typing import Any
+
+from headstart.core.errors import HeadstartError
+from headstart.core.metric import Metric, class_accuracy, sign_accuracy
+from headstart.core.roles import Parameter, Role
+from headstart.core.samples import Samples
+from headstart.core.signature import Signature
+from headstart.core.state import State
+from headstart.core.streams import Stream
+from headstart.core.trace import Status, Summary, Trace, Traces
+from headstart.core.units import Batch, Budget, Cost, FullBatch
 from headstart.lab import (
     Arm,
     Claim,
@@ -50,61 +38,45 @@ from headstart.lab import (
     open_store,
     train,
 )
-from headstart.lab.figures import (
-    draw_curve,
-    house_style,
-)
-from headstart.lab.probe import (
-    probe,
-)
-from headstart.lab.probe_problem import (
-    Problem,
-)
-from headstart.lab.probe_verdict import (
-    Probe,
-    ProbeVerdict,
-)
-from headstart.losses import (
-    MSE,
-    Correlation,
-    CorrelationLoss,
-    CrossEntropy,
-    Hinge,
-    Logistic,
-)
-from headstart.measures import (
-    Estimate,
-    bootstrap,
-)
+from headstart.lab.figures import draw_curve, house_style
+from headstart.lab.probe import probe
+from headstart.lab.probe_problem import Problem
+from headstart.lab.probe_verdict import Probe, ProbeVerdict
+from headstart.losses import MSE, Correlation, CorrelationLoss, CrossEntropy, Hinge, Logistic
+from headstart.measures import Estimate, bootstrap
 from headstart.methods import (
     GradientFilter,
+    Hook,
+    InBall,
     LayerScale,
+    Linearised,
     Method,
     MuP,
-    QueryKey,
+    OnSphere,
+    PhaseLoss,
     RandomLabels,
+    Same,
     SampledBias,
     Scale,
+    Site,
+    Transformation,
     Whiten,
     ZeroMean,
     balance_layers,
     mup_groups,
     param_groups,
 )
-from headstart.models import (
-    MLP,
-    Activation,
-    Init,
-    Model,
-    Readout,
-    Signs,
-    Symbols,
-    Transformer,
-    Vectors,
-)
+from headstart.models import MLP, Activation, Embedding, Init, Model, Readout, Signs, Transformer, Vectors
 from headstart.optimizers import (
     SGD,
+    Adafactor,
     AdamW,
+    Constant,
+    Cosine,
+    Decay,
+    StepDecay,
+    WarmUp,
+    WarmUpStableDecay,
 )
 from headstart.plans import (
     AutoPhases,
@@ -121,44 +93,47 @@ from headstart.plans import (
     TwoSet,
     repeat_first,
 )
-from headstart.run import (
-    Fresh,
-    From,
-    Reaches,
-    Run,
-    Same,
-    Step,
-)
+from headstart.run import Best, Carry, First, Fresh, From, Precision, Reaches, Run, Step
 from headstart.tasks import (
     Hermite,
     InContextRegression,
-    ModularAddition,
-    ModularMultiplication,
+    ModularArithmetic,
+    Operation,
     Parity,
-    Samples,
+    Rows,
     SingleIndex,
+    Split,
     Task,
 )
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 __all__ = [
     "MLP",
     "MSE",
     "SGD",
     "Activation",
+    "Adafactor",
     "AdamW",
     "Arm",
     "AutoPhases",
     "Batch",
+    "Best",
     "Budget",
     "ByRole",
+    "Carry",
     "Claim",
+    "Constant",
     "Correlation",
     "CorrelationLoss",
+    "Cosine",
+    "Cost",
     "CrossEntropy",
+    "Decay",
+    "Embedding",
     "Estimate",
     "FinalRatio",
+    "First",
     "Fixed",
     "Fresh",
     "From",
@@ -167,31 +142,36 @@ __all__ = [
     "HeadstartError",
     "Hermite",
     "Hinge",
+    "Hook",
+    "InBall",
     "InContextRegression",
     "Init",
     "Keep",
     "Knobs",
     "LayerScale",
+    "Linearised",
     "Logistic",
     "Method",
     "Metric",
     "Model",
-    "ModularAddition",
-    "ModularMultiplication",
+    "ModularArithmetic",
     "MuP",
+    "OnSphere",
     "Online",
+    "Operation",
     "Parameter",
     "Parity",
     "Phase",
+    "PhaseLoss",
     "PhaseSchedule",
     "PhasedBatchSampler",
     "PhasedLoader",
     "Phases",
     "Plan",
+    "Precision",
     "Probe",
     "ProbeVerdict",
     "Problem",
-    "QueryKey",
     "RandomLabels",
     "RateOf",
     "Reaches",
@@ -199,32 +179,41 @@ __all__ = [
     "Relabel",
     "Results",
     "Role",
+    "Rows",
     "Run",
     "Same",
     "SampledBias",
     "Samples",
     "Scale",
     "Side",
+    "Signature",
     "Signs",
     "Simulated",
     "Simulation",
     "SingleIndex",
+    "Site",
+    "Split",
+    "State",
     "Status",
     "Step",
+    "StepDecay",
     "Store",
     "Stream",
     "Study",
+    "Summary",
     "Sweep",
-    "Symbols",
     "Task",
     "TimeRatio",
     "Trace",
     "Traces",
+    "Transformation",
     "Transformer",
     "TwoSet",
     "Typical",
     "Vectors",
     "Verdict",
+    "WarmUp",
+    "WarmUpStableDecay",
     "Whiten",
     "Within",
     "ZeroMean",
@@ -232,6 +221,7 @@ __all__ = [
     "balance_layers",
     "below",
     "bootstrap",
+    "class_accuracy",
     "draw_curve",
     "house_style",
     "mup_groups",
@@ -239,5 +229,24 @@ __all__ = [
     "param_groups",
     "probe",
     "repeat_first",
+    "sign_accuracy",
     "train",
 ]
+
+# Names of version 0.1 that are gone, each with what to write instead.
+_REMOVED = {
+    "QueryKey": "LayerScale.query_key(rate=..., init=...)",
+    "ModularAddition": "ModularArithmetic(...)",
+    "ModularMultiplication": 'ModularArithmetic(..., operation="multiplication")',
+    "Symbols": "nothing: a Transformer looks up the symbols that its task has",
+}
+
+
+class _Removed(HeadstartError, AttributeError):
+    """An attribute that was there in an earlier version."""
+
+
+def __getattr__(name: str) -> Any:
+    if name in _REMOVED:
+        raise _Removed(f"headstart.{name} was removed in version 0.2; use {_REMOVED[name]}")
+    raise AttributeError(f"module 'headstart' has no attribute {name!r}")

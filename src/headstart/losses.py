@@ -1,10 +1,10 @@
-"""Training losses: the loss of each sample, from predictions and targets. The engine takes the mean over the batch.
+"""Training losses: the loss of each target, from predictions and targets. The engine takes the mean over the batch.
 
 Every loss works on torch tensors; those without a torch function work on NumPy arrays too.
 """
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, runtime_checkable
 
 from headstart.core.errors import HeadstartError
 
@@ -12,14 +12,15 @@ if TYPE_CHECKING:
     import torch
 
 
+@runtime_checkable
 class Loss(Protocol):
-    """A named per-sample loss."""
+    """A named loss of each target: of a sample, or of each token of a sample."""
 
     name: ClassVar[str]
     semantics: ClassVar[int]
 
     def __call__(self, prediction: Any, target: Any) -> Any:
-        """The loss of each sample, shape [n]."""
+        """The loss of each target, of the shape of `target`."""
         ...
 
 
@@ -75,7 +76,7 @@ class Correlation:
 
 @dataclass(frozen=True)
 class CrossEntropy:
-    """log sum_c exp(f_c) - f_y: for predictions [n, classes] and targets that are numbers of classes."""
+    """log sum_c exp(f_c) - f_y: for predictions [n, ..., classes] and targets [n, ...], the numbers of classes."""
 
     name: ClassVar[str] = "cross_entropy"
     semantics: ClassVar[int] = 1

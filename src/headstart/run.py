@@ -4,27 +4,29 @@ A Run without its seed is a cell. The store knows a result by (cell, seed), so e
 field of the Run or of one of its parts, or raises that part's `semantics`.
 """
 
-import hashlib
-import importlib
-import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields, is_dataclass
-from enum import Enum
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
 from functools import cached_property
-from typing import Any, ClassVar, Protocol
+from math import prod
+from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
+from headstart.core.encoding import canonical, encode, identity
 from headstart.core.errors import HeadstartError, check_count
-from headstart.core.streams import check_seed
+from headstart.core.roles import Parameter
+from headstart.core.streams import Stream, check_seed, words
 from headstart.core.units import Batch, Budget, FullBatch
 from headstart.losses import Loss
-from headstart.methods import Method
+from headstart.methods import Method, Same, Transformation
 from headstart.models import Model, Weights
 from headstart.optimizers import Optimizer
 from headstart.plans import Plan
-from headstart.tasks import Task
+from headstart.tasks import Rows, Task
+
+# Cells are hashed under this number; those of version 0.1 had none, so the two never meet.
+FORMAT = 2
+# Ids of the init stream from here on give later attempts at a run seeds of their own.
+_FIRST_ATTEMPT_ID = 2**62
 
 
 @dataclass(frozen=True)
@@ -53,45 +55,126 @@ class Reaches:
 At = Step | Reaches
 
 
-class Transformation(Protocol):
-    """How a run's weights become another run's initial weights."""
+class Precision(StrEnum):
+    """The numbers that training computes with."""
 
-    def __call__(self, source: Weights, fresh: Weights) -> Weights:
-        """The initial weights, from the source run's weights and the weights `Fresh()` would give."""
-        ...
+    FLOAT32 = "float32"
+    FLOAT64 = "float64"
 
 
 @dataclass(frozen=True)
-class Same:
-    """The source's weights as they are; names and shapes must agree."""
+class Carry:
+    """What a run takes along from the one it starts from, beside what the transformation makes of its weights.
 
-    semantics: ClassVar[int] = 1
+    `moments`: the optimizer's running averages and its own steps, through the transformation too. `position`: ids of
+    fresh samples go on after those that the chain of sources drew, so that fresh samples are fresh. Finite sets, which
+    are what they are by their ids, do not shift, and schedules begin at step 0.
+    """
 
-    def __call__(self, source: Weights, fresh: Weights) -> Weights:
-        """The source's weights."""
-        if {k: v.shape for k, v in source.items()} != {k: v.shape for k, v in fresh.items()}:
-            raise HeadstartError("From(via=Same()): the two models have different parameters; give a transformation")
-        return source
+    moments: bool = False
+    position: bool = True
+
+
+@dataclass(frozen=True)
+class First:
+    """The first of several attempts at a run that reaches a metric. All that were tried count as its cost.
+
+    Attempt 0 is the run itself; a later one draws its initial weights from a seed derived from the run's, and keeps
+    its task, samples and order.
+    """
+
+    run: "Run"
+    attempts: int
+    at: Reaches
+
+    def __post_init__(self) -> None:
+        check_count("First", "attempts", self.attempts)
+        if not isinstance(self.run, Run):
+            raise HeadstartError(f"First(run={self.run!r}): give a Run")
+        if not isinstance(self.at, Reaches):
+            raise HeadstartError(f"First(at={self.at!r}): give the metric to reach, Reaches('test_accuracy', 0.3)")
+        _check_moment("First", self.run, self.at)
+        object.__setattr__(self, "run", self.run.at(0))
+
+    @property
+    def candidates(self) -> "tuple[tuple[Run, At], ...]":
+        """The attempts in their order, each with its moment."""
+        return tuple((replace(self.run, attempt=self.run.attempt + k), self.at) for k in range(self.attempts))
+
+
+@dataclass(frozen=True)
+class Best:
+    """The best of several runs by what they last recorded of `score`, such as "test_loss", by the moment `at`.
+
+    Without `at`, at the end of each run's budget. The cost of all of them counts, what they share once.
+    """
+
+    runs: "tuple[Run, ...]"
+    score: str
+    at: Step | None = None
+
+    def __post_init__(self) -> None:
+        runs = tuple(self.runs) if isinstance(self.runs, Sequence) else ()
+        if not runs or not all(isinstance(run, Run) for run in runs):
+            raise HeadstartError(f"Best(runs={self.runs!r}): give a sequence of Runs")
+        object.__setattr__(self, "runs", tuple(run.at(0) for run in runs))
+        for run in runs:
+            if self.score not in recorded_metrics(run):
+                raise HeadstartError(f"Best(score={self.score!r}): its runs record {', '.join(recorded_metrics(run))}")
+            _check_moment("Best", run, self.at)
+
+    @property
+    def candidates(self) -> "tuple[tuple[Run, At], ...]":
+        """All runs, each with its moment."""
+        return tuple((run, self.at or Step(run.budget.steps)) for run in self.runs)
 
 
 @dataclass(frozen=True)
 class From:
-    """Start from another run's weights at a moment (default: its end), through a transformation.
+    """Start from another run, of the same seed, as it was at a moment (by default at the end of its budget).
 
-    The source is trained with the seed of the run that starts from it, and only once however many do.
+    `run` is a Run, or a search among several: `First` or `Best`, which say themselves at which moment. `via` makes the
+    initial State of it; `carry` says what comes along.
     """
 
-    run: "Run"
+    run: "Run | First | Best"
     at: At | None = None
     via: Transformation = Same()
+    carry: Carry = Carry()
 
     def __post_init__(self) -> None:
-        at = Step(self.run.budget.steps) if self.at is None else self.at
-        object.__setattr__(self, "at", at)
-        if isinstance(at, Step) and at.step > self.run.budget.steps:
-            raise HeadstartError(f"From(at={at}): the source run has a budget of {self.run.budget.steps} steps")
-        # A source has no seed of its own, so that its cell is the same whoever starts from it.
-        object.__setattr__(self, "run", self.run.at(0))
+        if isinstance(self.run, First | Best):
+            if self.at is not None:
+                raise HeadstartError(f"From(at={self.at}): {type(self.run).__name__} says itself at which moment")
+        elif isinstance(self.run, Run):
+            at = Step(self.run.budget.steps) if self.at is None else self.at
+            _check_moment("From", self.run, at)
+            object.__setattr__(self, "at", at)
+            # A source has no seed of its own, so that its cell is the same whoever starts from it.
+            object.__setattr__(self, "run", self.run.at(0))
+        else:
+            raise HeadstartError(f"From(run={self.run!r}): give a Run, First(...) or Best(...)")
+        if isinstance(self.via, type) or not isinstance(self.via, Transformation):
+            raise HeadstartError(
+                f"From(via={self.via!r}): give a transformation of States, with `semantics` and `uses_fresh`"
+            )
+        if not isinstance(self.carry, Carry):
+            raise HeadstartError(f"From(carry={self.carry!r}): give Carry(moments=..., position=...)")
+
+    @property
+    def candidates(self) -> "tuple[tuple[Run, At], ...]":
+        """The runs it may start from, each with its moment; one, unless it searches."""
+        if isinstance(self.run, Run):
+            assert self.at is not None
+            return ((self.run, self.at),)
+        return self.run.candidates
+
+
+def _check_moment(owner: str, run: "Run", at: At | None) -> None:
+    if isinstance(at, Step) and at.step > run.budget.steps:
+        raise HeadstartError(f"{owner}(at={at}): the source run has a budget of {run.budget.steps} steps")
+    if isinstance(at, Reaches) and at.metric not in recorded_metrics(run):
+        raise HeadstartError(f"{owner}(at={at}): the source run records {', '.join(recorded_metrics(run))}")
 
 
 @dataclass(frozen=True)
@@ -108,41 +191,36 @@ class Run:
     start: Fresh | From = Fresh()
     budget: Budget = Budget()
     seed: int = 0
+    precision: Precision = field(default=Precision.FLOAT32, metadata={"since": 2})
+    attempt: int = field(default=0, metadata={"since": 2})
 
     def __post_init__(self) -> None:
         check_seed(self.seed)
         object.__setattr__(self, "seed", int(self.seed))
-        for f in fields(self):
-            if isinstance(getattr(self, f.name), type):
-                raise HeadstartError(f"Run({f.name}={getattr(self, f.name).__name__}): give an instance, not the class")
-        if not isinstance(self.methods, Sequence) or not all(isinstance(m, Method) for m in self.methods):
-            raise HeadstartError(f"Run(methods={self.methods!r}): give a tuple of methods, such as (LayerScale(...),)")
+        check_count("Run", "attempt", self.attempt, minimum=0)
+        _check_parts(self)
         object.__setattr__(self, "methods", tuple(self.methods))
+        object.__setattr__(self, "precision", Precision(self.precision))
         if self.loss.name not in self.task.losses:
             raise HeadstartError(
                 f"Run(loss={self.loss}): {type(self.task).__name__} offers {', '.join(self.task.losses)}"
             )
         for method in self.methods:
             method.check(self.task)
-        course = self.plan.course(self.batch, self.budget.steps)
-        outputs, classes = getattr(self.model, "num_outputs", 1), getattr(self.task, "num_outputs", 1)
-        if outputs != classes:
-            raise HeadstartError(
-                f"Run(model={self.model}): the model has {outputs} outputs and {type(self.task).__name__} asks for "
-                f"{classes}; use Transformer(num_outputs={classes})"
-            )
-        if course.adaptive and not self.task.metrics[0].higher_is_better:
-            raise HeadstartError(
-                f"Run(plan={type(self.plan).__name__}(...)): it waits for a metric to rise, and the "
-                f"{self.task.metrics[0].name} of {type(self.task).__name__} falls; use Phases(...)"
-            )
-        if isinstance(self.batch, FullBatch) and self.task.population_size is None:
-            for leg in course.legs:
-                if leg.pool.size is None:
-                    raise HeadstartError(
-                        f"Run(batch=FullBatch(), plan={self.plan}): {self.task} has no finite population to take in "
-                        "one batch; use Fixed(size=...) or Batch(...)"
-                    )
+        assert self.parameters  # a model that does not fit says so
+        _check_pools(self)
+        if isinstance(self.start, From):
+            _check_start(self, self.start)
+
+    @cached_property
+    def parameters(self) -> tuple[Parameter, ...]:
+        """The parameters of the model for this task."""
+        return self.model.parameters(self.task.signature)
+
+    @cached_property
+    def init_scales(self) -> tuple[float, ...]:
+        """The factor on each parameter's initial values: the methods' factors multiply in the order written."""
+        return tuple(prod((m.init_scale(p) for m in self.methods), start=1.0) for p in self.parameters)
 
     def at(self, seed: int) -> "Run":
         """The same cell with another seed."""
@@ -159,7 +237,7 @@ class Run:
         """Canonical JSON of the cell: every part with its type and semantics, without the seed."""
         data = encode(self)
         del data["seed"]
-        return canonical(data)
+        return canonical({**data, "format": FORMAT})
 
     @cached_property
     def cell(self) -> str:
@@ -167,72 +245,107 @@ class Run:
         return identity(self.json)
 
     @property
-    def source(self) -> "Run | None":
-        """The run this one starts from, with this one's seed."""
-        return self.start.run.at(self.seed) if isinstance(self.start, From) else None
+    def sources(self) -> "tuple[tuple[Run, At], ...]":
+        """The runs this one may start from, with this one's seed, each with the moment; none for a fresh start."""
+        if not isinstance(self.start, From):
+            return ()
+        return tuple((run.at(self.seed), at) for run, at in self.start.candidates)
 
     def fresh_weights(self) -> Weights:
-        """The model's own initial weights for this seed, before any method."""
-        return self.model.initial_weights(self.task.dim, self.seed)
+        """The model's own initial weights for this seed and attempt, before any method."""
+        seed = self.seed
+        if self.attempt:
+            seed = int(words(seed, Stream.INIT, [_FIRST_ATTEMPT_ID + self.attempt], 1)[0, 0])
+        return self.model.initial_weights(self.task.signature, seed)
 
 
-def reached(run: Run, at: Reaches, values: Mapping[str, NDArray[np.float64]]) -> bool:
-    """Whether the last recorded value is at the target or better. Losses are better when lower."""
+# What each field of a Run must be, and an example of it for whoever gives something else.
+_PARTS: dict[str, tuple[Any, str]] = {
+    "task": (Task, "a task, such as Parity(dim=20, degree=6)"),
+    "model": (Model, "a model, such as MLP(width=64)"),
+    "plan": (Plan, "a plan, such as Online() or Fixed(size=1024)"),
+    "loss": (Loss, "a loss, such as MSE()"),
+    "optimizer": (Optimizer, "an optimizer, such as SGD(lr=0.1)"),
+    "batch": ((Batch, FullBatch), "Batch(size) or FullBatch()"),
+    "start": ((Fresh, From), "Fresh() or From(run, ...)"),
+    "budget": (Budget, "Budget(steps=...)"),
+}
+
+
+def _check_parts(run: Run) -> None:
+    """Raise where a field of the run is not what it should be."""
+    for name, (kind, example) in _PARTS.items():
+        value = getattr(run, name)
+        if isinstance(value, type):
+            raise HeadstartError(f"Run({name}={value.__name__}): give an instance, not the class; {example}")
+        if not isinstance(value, kind):
+            raise HeadstartError(f"Run({name}={value!r}): give {example}")
+    if not isinstance(run.methods, Sequence) or not all(isinstance(m, Method) for m in run.methods):
+        raise HeadstartError(f"Run(methods={run.methods!r}): give a tuple of methods, such as (LayerScale(...),)")
+    if run.precision not in list(Precision):
+        raise HeadstartError(f"Run(precision={run.precision!r}): choose {' or '.join(Precision)}")
+
+
+def _check_pools(run: Run) -> None:
+    """Raise where the plan asks for samples that the task does not have, or for a metric that goes the other way."""
+    course, metric = run.plan.course(run.batch, run.budget.steps), run.task.metrics[0]
+    kind, task = type(run.plan).__name__, type(run.task).__name__
+    rises = metric.higher_is_better
+    if any(leg.target is not None and leg.falling == rises for leg in course.legs):
+        raise HeadstartError(
+            f"Run(plan={kind}(...)): it waits for a metric to {'fall' if rises else 'rise'}, and the {metric.name} of "
+            f"{task} {'rises' if rises else 'falls'}; use {kind}(falling={not rises})"
+        )
+    finite = run.task.num_train if isinstance(run.task, Rows) else None
+    beside = () if course.aside is None else course.aside.course.legs
+    for leg in (*course.legs, *beside):
+        size = leg.pool.size
+        if size is None and course.batch is None and run.task.population_size is None:
+            raise HeadstartError(
+                f"Run(batch=FullBatch(), plan={run.plan}): {run.task} has no finite population to take in "
+                "one batch; use Fixed(size=...) or Batch(...)"
+            )
+        if finite is None or (size is None and course.batch is None):
+            continue
+        if leg in beside or size is None or leg.pool.first + size > finite:
+            asked = "fresh samples without end" if size is None else f"{leg.pool.first + size} samples"
+            raise HeadstartError(
+                f"Run(plan={kind}(...)): it asks for {asked}, and {task} has {finite} training rows; use "
+                f"Fixed(size={finite}), or FullBatch() with Online()"
+            )
+
+
+def _check_start(run: Run, start: From) -> None:
+    """Raise where something asked for would silently have no effect."""
+    for source, _ in start.candidates:
+        if start.carry.moments and type(source.optimizer) is not type(run.optimizer):
+            raise HeadstartError(
+                f"Carry(moments=True): the source is trained by {type(source.optimizer).__name__} and this run by "
+                f"{type(run.optimizer).__name__}, which has other moments; use Carry(moments=False)"
+            )
+        alike = [(p.name, p.shape) for p in source.parameters] == [(p.name, p.shape) for p in run.parameters]
+        if alike and not start.via.uses_fresh and source.init_scales != run.init_scales:
+            raise HeadstartError(
+                f"Run(methods={run.methods}): scales of initial values have no effect on a run that starts from "
+                f"another's weights via {type(start.via).__name__}(); scale the source run, or use LayerScale(rate=...)"
+            )
+
+
+def recorded_metrics(run: Run) -> list[str]:
+    """The names of the metrics and losses that runs of this task record."""
+    names = [*(metric.name for metric in run.task.metrics), "loss"]
+    return [f"{split}_{name}" for split in ("test", "train") for name in names]
+
+
+def higher_is_better(run: Run, metric: str) -> bool:
+    """Whether a recorded metric is better when higher; losses are not."""
+    name = metric.removeprefix("test_").removeprefix("train_")
+    return any(m.name == name and m.higher_is_better for m in run.task.metrics)
+
+
+def reached(run: Run, at: Reaches, values: Mapping[str, float]) -> bool:
+    """Whether a record is at the target or better. Losses are better when lower."""
     if at.metric not in values:
         raise HeadstartError(f"{at}: runs of this task record {', '.join(sorted(values))}")
-    name = at.metric.removeprefix("test_").removeprefix("train_")
-    higher = any(metric.name == name and metric.higher_is_better for metric in run.task.metrics)
-    last = values[at.metric][-1]
-    return bool(last >= at.value if higher else last <= at.value)
-
-
-def encode(part: Any) -> Any:
-    """A part as plain JSON data. Dataclasses carry `type` (module:Class) and their `semantics`."""
-    if isinstance(part, Enum):
-        return part.value
-    if is_dataclass(part) and not isinstance(part, type):
-        kind = type(part)
-        data: dict[str, Any] = {"type": f"{kind.__module__}:{kind.__qualname__}"}
-        if hasattr(kind, "semantics"):
-            data["semantics"] = kind.semantics
-        for f in fields(part):
-            value = getattr(part, f.name)
-            # One and 1.0 are the same number, so they are the same cell.
-            real = f.type in (float, float | None) and isinstance(value, int)
-            data[f.name] = float(value) if real else encode(value)
-        return data
-    if isinstance(part, Mapping):
-        return {str(k): encode(v) for k, v in part.items()}
-    if isinstance(part, tuple | list):
-        return [encode(v) for v in part]
-    if part is None or isinstance(part, bool | int | float | str):
-        return part
-    raise HeadstartError(f"{part!r} cannot be part of a Run: use a frozen dataclass of plain values")
-
-
-def canonical(data: Any) -> str:
-    """Encoded data as canonical JSON."""
-    return json.dumps(data, sort_keys=True, separators=(",", ":"))
-
-
-def identity(text: str) -> str:
-    """What the store knows a part by: 80 bits of the SHA-256 of its canonical JSON, in hexadecimal."""
-    return hashlib.sha256(text.encode()).hexdigest()[:20]
-
-
-def decode(data: Any) -> Any:
-    """The inverse of `encode`: imports `module:Class` and calls it, so other people's parts work too."""
-    if isinstance(data, list):
-        return tuple(decode(v) for v in data)
-    if not isinstance(data, dict) or "type" not in data:
-        return data
-    module, _, name = str(data["type"]).partition(":")
-    try:
-        kind: Any = importlib.import_module(module)
-        for attribute in name.split("."):
-            kind = getattr(kind, attribute)
-        return kind(**{k: decode(v) for k, v in data.items() if k not in ("type", "semantics")})
-    except (ImportError, AttributeError, TypeError, ValueError) as error:
-        raise HeadstartError(
-            f"stored part {data['type']!r} cannot be built here: {error}; is its module on the path?"
-        ) from None
+    last = values[at.metric]
+    return bool(last >= at.value if higher_is_better(run, at.metric) else last <= at.value)

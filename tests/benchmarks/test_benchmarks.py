@@ -67,7 +67,7 @@ def _data(run: hs.Run, step: int) -> tuple[np.ndarray, np.ndarray]:
 
 def _by_autograd(run: hs.Run, seed: int) -> list[np.ndarray]:
     """The weights after the steps: module, loss and optimizer of the run itself."""
-    module = run.model.module(run.task.dim)
+    module = run.model.module(run.task.signature)
     module.load_state_dict({k: torch.from_numpy(v) for k, v in run.at(seed).fresh_weights().items()})
     optimizer = run.optimizer.build([{"params": list(module.parameters())}])
     for step in range(STEPS):
@@ -200,6 +200,7 @@ def test_the_exponent_is_the_slope_of_the_logarithms() -> None:
     assert Growth("width", (1, 2, 4), (1.0, 4.0, 16.0)).exponent == pytest.approx(2)
 
 
+@pytest.mark.slow
 def test_the_benchmark_of_transformers_splits_a_step_and_compares_stacks_with_the_loop(monkeypatch, capsys):
     from benchmarks import transformers
 

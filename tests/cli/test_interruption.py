@@ -107,6 +107,7 @@ def test_ctrl_c_keeps_what_is_finished_and_exits_with_130(tmp_path, undisturbed)
     assert claims(path) == undisturbed
 
 
+@pytest.mark.slow
 def test_two_runs_of_one_study_into_one_store_lose_nothing(tmp_path, undisturbed):
     path = tmp_path / "s.sqlite"
     processes = [start(path), start(path)]
@@ -117,6 +118,7 @@ def test_two_runs_of_one_study_into_one_store_lose_nothing(tmp_path, undisturbed
         assert (report["claims"], report["learning_rates"]) == undisturbed
 
 
+@pytest.mark.slow
 def test_killed_simulations_started_again_end_with_the_same_claims(tmp_path):
     def begin(path):
         call = [*CALL[:4], "less_data/two_phase_theory", *CALL[5:], "--store", str(path)]

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 import torch
 
+from headstart.core.encoding import decode, encode
 from headstart.losses import MSE, Correlation, CrossEntropy, Hinge, Logistic
-from headstart.run import decode, encode
 
 # The loss, its formula and its derivative in f.
 LOSSES = [

@@ -13,7 +13,17 @@ from headstart.engines.engine import Interrupted, Job
 from headstart.engines.ensemble import Ensemble
 from headstart.engines.fused import Fused
 from headstart.losses import MSE
-from headstart.methods import LayerScale, MuP, RandomLabels, SampledBias, Whiten, ZeroMean
+from headstart.methods import (
+    GradientFilter,
+    InBall,
+    LayerScale,
+    MuP,
+    PhaseLoss,
+    RandomLabels,
+    SampledBias,
+    Whiten,
+    ZeroMean,
+)
 from headstart.models import MLP
 from headstart.optimizers import SGD, AdamW
 from headstart.plans import Fixed, Online, Phase, Phases
@@ -64,7 +74,7 @@ def train(engine, *runs, **options):
 def end_weights(engine, run):
     end = Step(run.budget.steps)
     (outcome,) = train(engine, Job(run, keep=(end,)))
-    return outcome.weights[end]
+    return outcome.states[end].weights
 
 
 @pytest.mark.parametrize("engine", FAST)
@@ -83,13 +93,30 @@ def test_an_engine_agrees_with_the_loop_on_every_record(engine, run):
 def test_a_method_changes_the_run_and_leaves_the_test_set(engine, run):
     (touched,), (untouched,) = train(engine, run), train(engine, replace(run, methods=()))
     assert not np.array_equal(touched.trace["train_loss"], untouched.trace["train_loss"])
-    if all(method.init_scale(p) == 1 for method in run.methods for p in run.model.parameters(run.task.dim)):
+    if all(method.init_scale(p) == 1 for method in run.methods for p in run.parameters):
         assert touched.trace["test_loss"][0] == untouched.trace["test_loss"][0]
 
 
 @every_engine
-@pytest.mark.parametrize("method", [RandomLabels(phases=()), MuP(base_width=16), LayerScale(), LayerScale.alpha(1)])
+@pytest.mark.parametrize(
+    "method",
+    [
+        RandomLabels(phases=()),
+        MuP(base_width=16),
+        LayerScale(),
+        LayerScale.alpha(1),
+        LayerScale.query_key(),
+        GradientFilter(strength=0),
+        GradientFilter("window", window=3, strength=0),
+        PhaseLoss(()),
+        PhaseLoss((None, None)),
+        InBall(tuple(Role), radius=1e30),
+    ],
+)
 def test_the_neutral_element_of_a_method_is_the_untouched_run(engine, method):
+    if lacking := engine.supports(replace(DEEP, methods=(method,))):
+        assert isinstance(method, InBall)
+        pytest.skip(lacking)
     one, two = (end_weights(engine, replace(DEEP, methods=methods)) for methods in ((method,), ()))
     assert all(np.array_equal(one[name], two[name]) for name in one)
 
@@ -116,16 +143,17 @@ def test_an_interrupted_run_goes_on_exactly(engine, run, tmp_path):
 
 
 @every_engine
+@pytest.mark.parametrize("bias", [False, True], ids=["no bias", "bias"])
 @pytest.mark.parametrize("alpha", [0.5, 3.0])
-def test_alpha_scaling_equals_rates_times_alpha_squared_and_over_it(engine, alpha):
-    """For ReLU without biases, (W / alpha, alpha a) at rate eta walks with (W, a) at eta alpha^2 and eta / alpha^2."""
-    run = replace(PARITY, plan=Fixed(64), batch=FullBatch(), model=MLP(16, bias=False))
+def test_alpha_scaling_equals_rates_times_alpha_squared_and_over_it(engine, alpha, bias):
+    """For ReLU (W / alpha, b / alpha, alpha a) at rate eta walks with (W, b, a) at eta alpha^2 and eta / alpha^2."""
+    run = replace(PARITY, plan=Fixed(64), batch=FullBatch(), model=MLP(16, bias=bias))
     scaled = end_weights(engine, replace(run, methods=(LayerScale.alpha(alpha),)))
-    eta = run.optimizer.lr
-    rates = SGD(eta, rates={Role.INPUT: eta * alpha**2, Role.READOUT: eta / alpha**2})
-    rated = end_weights(engine, replace(run, optimizer=rates))
-    np.testing.assert_allclose(scaled["layers.0.weight"] * alpha, rated["layers.0.weight"], rtol=2e-4, atol=1e-6)
-    np.testing.assert_allclose(scaled["layers.1.weight"] / alpha, rated["layers.1.weight"], rtol=2e-4, atol=1e-6)
+    rates = LayerScale(rate={0: alpha**2, Role.READOUT: 1 / alpha**2})
+    rated = end_weights(engine, replace(run, methods=(rates,)))
+    factors = {"layers.0.weight": alpha, "layers.0.bias": alpha, "layers.1.weight": 1 / alpha, "layers.1.bias": 1.0}
+    for name, value in rated.items():
+        np.testing.assert_allclose(scaled[name] * factors[name], value, rtol=2e-4, atol=1e-6, err_msg=name)
 
 
 def test_methods_compose_in_the_order_written():

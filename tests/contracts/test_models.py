@@ -9,50 +9,70 @@ import pytest
 import torch
 from scipy import special, stats
 
+from headstart.core.encoding import decode, encode
 from headstart.core.errors import HeadstartError
 from headstart.core.roles import Role
-from headstart.models import MLP, Model, Readout, Signs, Symbols, Transformer, Vectors
+from headstart.core.signature import Signature
+from headstart.models import MLP, Embedding, Model, Readout, Signs, Transformer, Vectors
 from headstart.models.mlp import Activation, Init
-from headstart.run import decode, encode
 
 DIM = 8
+REAL, TEN = Signature((DIM,)), Signature((10,))
 
 
 @dataclass(frozen=True)
 class Row:
-    """A model, and its forward pass written out in NumPy: (model, weights, x) to predictions, in float64."""
+    """A model, and its forward pass written out in NumPy: (model, signature, weights, x) to predictions, in float64."""
 
     model: Model
     forward: Callable
-    symbols: int | None = None  # inputs are whole numbers below this; None: any numbers; 0: signs
+    signature: Signature = REAL
+    signs: bool = False
 
     def inputs(self, num):
-        """Inputs that the model can read, float32[num, DIM]."""
-        rng = np.random.default_rng(0)
-        if self.symbols is None:
-            return rng.standard_normal((num, DIM)).astype(np.float32)
-        x = rng.integers(0, self.symbols or 2, (num, DIM)).astype(np.float32)
-        return x if self.symbols else 1 - 2 * x
+        """Inputs that the model can read, [num, *inputs]: symbols, signs or any numbers."""
+        rng, shape = np.random.default_rng(0), (num, *self.signature.inputs)
+        if self.signature.symbols:
+            return rng.integers(0, self.signature.symbols, shape)
+        return (rng.choice([-1, 1], shape) if self.signs else rng.standard_normal(shape)).astype(np.float32)
+
+    @property
+    def parameters(self):
+        """The parameters for the signature."""
+        return self.model.parameters(self.signature)
+
+    def initial_weights(self, seed=0):
+        """The weights for the signature."""
+        return self.model.initial_weights(self.signature, seed)
+
+    def load(self):
+        """The module with its initial weights."""
+        module = self.model.module(self.signature)
+        module.load_state_dict({k: torch.from_numpy(v) for k, v in self.initial_weights().items()})
+        return module
 
 
-def mlp_forward(model, weights, x):
+def mlp_forward(model, signature, weights, x):
     activation = {
         "relu": lambda z: np.maximum(z, 0),
         "gelu": lambda z: z * (1 + special.erf(z / np.sqrt(2))) / 2,
         "sigmoid": lambda z: 1 / (1 + np.exp(-z)),
         "quadratic": lambda z: z * z,
     }[model.activation]
-    h = x.astype(np.float64)
+    h = x.astype(np.float64).reshape(len(x), -1)
+    if model.embedding:
+        table = weights["embedding.weight"].astype(np.float64)
+        h = np.array([np.concatenate([table[symbol] for symbol in sample.ravel()]) for sample in x])
     for layer in range(model.depth):
         h = h @ weights[f"layers.{layer}.weight"].astype(np.float64).T
         if model.bias:
             h = h + weights[f"layers.{layer}.bias"]
         if layer < model.depth - 1:
             h = activation(h)
-    return h[:, 0]
+    return h.reshape(len(x), *signature.outputs)
 
 
-def transformer_forward(model, weights, x):
+def transformer_forward(model, signature, weights, x):
     """One sample, one head, one token at a time."""
     w = {name: value.astype(np.float64) for name, value in weights.items()}
 
@@ -65,14 +85,14 @@ def transformer_forward(model, weights, x):
     activation = {"relu": lambda z: np.maximum(z, 0), "gelu": lambda z: z * (1 + special.erf(z / np.sqrt(2))) / 2}
     size = model.width // model.heads
     out = []
-    for sample in x.astype(np.float64):
-        if isinstance(model.tokens, Signs):
-            features = [np.array([s > 0, s < 0]) for s in sample]
-        elif isinstance(model.tokens, Symbols):
-            features = [np.eye(model.tokens.count)[int(s)] for s in sample]
+    for sample in x:
+        if signature.symbols:
+            embedded = [w["embedding.weight"][s] for s in sample]
+        elif isinstance(model.tokens, Signs):
+            embedded = [w["embedding.weight"] @ np.array([s > 0, s < 0]) for s in sample]
         else:
-            features = sample.reshape(-1, model.tokens.size)
-        h = [w["embedding.weight"] @ f + p for f, p in zip(features, w["position.weight"], strict=True)]
+            embedded = [w["embedding.weight"] @ f for f in sample.astype(np.float64).reshape(-1, model.tokens.size)]
+        h = [token + p for token, p in zip(embedded, w["position.weight"], strict=True)]
         for i in range(model.depth):
             name, attended = f"blocks.{i}", []
             inner = [norm(f"{name}.attention_norm", v) for v in h]
@@ -94,17 +114,32 @@ def transformer_forward(model, weights, x):
                 for t in attended
             ]
         h = [norm("norm", t) for t in h]
-        out.append(linear("readout", h[-1] if model.readout is Readout.LAST else np.mean(h, axis=0)))
-    return np.array(out)[:, 0] if model.num_outputs == 1 else np.array(out)
+        read = {Readout.LAST: h[-1:], Readout.MEAN: [np.mean(h, axis=0)], Readout.TOKENS: h}[model.readout]
+        out.append([linear("readout", t) for t in read])
+    return np.array(out).reshape(len(x), *signature.outputs)
 
 
 ENCODER = Transformer(12, heads=3, mlp_width=10)
-DECODER = Transformer(8, depth=3, heads=2, tokens=Symbols(5), causal=True, readout=Readout.LAST, num_outputs=6)
+DECODER = Transformer(8, depth=3, heads=2, causal=True, readout=Readout.LAST)
 NORMED = Transformer(8, heads=2, tokens=Vectors(2), pre_norm=True, qk_norm=True, activation=Activation.GELU)
+CAUSAL = Transformer(8, depth=1, heads=1, bias=False, causal=True)
+TOKENS = Transformer(8, heads=2, causal=True, readout="tokens", pre_norm=True)
+DIGITS, LABELLED = Signature((DIM,), symbols=5, outputs=(6,)), Signature((DIM,), symbols=5, outputs=(DIM, 3))
+PAIR = Signature((2,), symbols=7, outputs=(7,))
 TRANSFORMERS = [
-    pytest.param(Row(ENCODER, transformer_forward, symbols=0), id="encoder"),
-    pytest.param(Row(Transformer(8, depth=1, heads=1, bias=False, causal=True), transformer_forward, 0), id="decoder"),
-    pytest.param(Row(DECODER, transformer_forward, symbols=5), id="decoder of digits"),
+    pytest.param(Row(ENCODER, transformer_forward, signs=True), id="encoder"),
+    pytest.param(Row(CAUSAL, transformer_forward, signs=True), id="decoder"),
+    pytest.param(Row(DECODER, transformer_forward, DIGITS), id="decoder of digits"),
+    pytest.param(Row(Transformer(8, heads=2), transformer_forward, DIGITS), id="encoder of digits"),
+    pytest.param(Row(TOKENS, transformer_forward, LABELLED), id="a label for every symbol"),
+    pytest.param(
+        Row(
+            Transformer(8, heads=2, tokens=Vectors(2), readout="tokens"),
+            transformer_forward,
+            Signature((4, 2), outputs=(4, 3)),
+        ),
+        id="a label for every vector",
+    ),
     pytest.param(Row(NORMED, transformer_forward), id="normed encoder of vectors"),
     pytest.param(Row(Transformer(8, heads=2, tokens=Vectors(1), qk_norm=True), transformer_forward), id="scalars"),
     pytest.param(
@@ -125,14 +160,17 @@ MODELS = [
     pytest.param(Row(MLP(16, bias=False), mlp_forward), id="without bias"),
     pytest.param(Row(MLP(16, init=Init.GAUSSIAN), mlp_forward), id="gaussian"),
     pytest.param(Row(MLP(1), mlp_forward), id="width 1"),
+    pytest.param(Row(MLP(12), mlp_forward, Signature((DIM,), outputs=(5,))), id="several outputs"),
+    pytest.param(Row(MLP(12), mlp_forward, Signature((DIM,), outputs=(1,))), id="one score"),
+    pytest.param(Row(MLP(12), mlp_forward, Signature((2, 3, 4), outputs=(3, 2))), id="an image to rows of scores"),
+    pytest.param(Row(MLP(12, embedding=Embedding(4)), mlp_forward, PAIR), id="embedding"),
+    pytest.param(Row(MLP(12, 3, embedding=Embedding(4, fixed=True)), mlp_forward, PAIR), id="fixed embedding"),
+    pytest.param(
+        Row(MLP(depth=1, embedding=Embedding(3, std=0.1)), mlp_forward, Signature((2, 2), symbols=5)),
+        id="linear in its embedding",
+    ),
 ]
 every_model = pytest.mark.parametrize("row", MODELS)
-
-
-def load(model, seed=0):
-    module = model.module(DIM)
-    module.load_state_dict({k: torch.from_numpy(v) for k, v in model.initial_weights(DIM, seed).items()})
-    return module
 
 
 @every_model
@@ -142,34 +180,37 @@ def test_a_model_keeps_its_protocol(row):
 
 @every_model
 def test_the_parameters_are_those_of_the_module(row):
-    stated = [(p.name, p.shape) for p in row.model.parameters(DIM)]
-    assert stated == [(name, tuple(value.shape)) for name, value in row.model.module(DIM).named_parameters()]
-    assert not dict(row.model.module(DIM).named_buffers())
+    stated, module = [(p.name, p.shape) for p in row.parameters], row.model.module(row.signature)
+    assert stated == [(name, tuple(value.shape)) for name, value in module.named_parameters()]
+    assert not dict(module.named_buffers())
 
 
 @every_model
 def test_initial_weights_are_float32_of_the_stated_names_and_shapes(row):
-    weights = row.model.initial_weights(DIM, 0)
+    weights = row.initial_weights()
     assert {k: (v.shape, v.dtype) for k, v in weights.items()} == {
-        p.name: (p.shape, np.float32) for p in row.model.parameters(DIM)
+        p.name: (p.shape, np.float32) for p in row.parameters
     }
 
 
 @every_model
 def test_exactly_one_weight_reads_out_and_every_vector_is_a_bias(row):
-    parameters = row.model.parameters(DIM)
+    parameters = row.parameters
     (readout,) = (p for p in parameters if p.role is Role.READOUT)
-    assert readout.shape[0] == getattr(row.model, "num_outputs", 1)
+    each = getattr(row.model, "readout", None) is Readout.TOKENS
+    assert readout.shape[0] == (row.signature.outputs[-1] if each else row.signature.num_outputs)
     assert readout.layer == max(p.layer for p in parameters)
     assert all((p.role in (Role.BIAS, Role.NORM)) == (len(p.shape) == 1) for p in parameters)
     weights = (p for p in parameters if p.role not in (Role.BIAS, Role.NORM, Role.POSITION))
-    assert all(p.fan_in == p.shape[-1] for p in weights)
+    # A table of symbols is [symbols, width]: a symbol picks one of so many rows.
+    table = Role.EMBEDDING if row.signature.symbols else None
+    assert all(p.fan_in == p.shape[0 if p.role is table else -1] for p in weights)
 
 
 @every_model
 def test_initial_weights_are_decided_by_the_seed_alone(row):
-    one, again, other = (row.model.initial_weights(DIM, seed) for seed in (3, 3, 4))
-    norms = {p.name for p in row.model.parameters(DIM) if p.role is Role.NORM}
+    one, again, other = (row.initial_weights(seed) for seed in (3, 3, 4))
+    norms = {p.name for p in row.parameters if p.role is Role.NORM}
     for name, value in one.items():
         assert np.array_equal(value, again[name])
         assert np.array_equal(value, other[name]) == (name in norms)
@@ -177,10 +218,10 @@ def test_initial_weights_are_decided_by_the_seed_alone(row):
 
 @every_model
 def test_no_two_parameters_share_their_numbers(row):
-    weights = row.model.initial_weights(DIM, 0)
+    weights = row.initial_weights()
     firsts = [
         float(value.ravel()[0]) * p.fan_in**0.5
-        for p, value in zip(row.model.parameters(DIM), weights.values(), strict=True)
+        for p, value in zip(row.parameters, weights.values(), strict=True)
         if p.role is not Role.NORM
     ]
     assert len({round(v, 5) for v in firsts}) == len(firsts)
@@ -188,19 +229,19 @@ def test_no_two_parameters_share_their_numbers(row):
 
 @every_model
 def test_the_forward_pass_is_the_stated_formula(row):
-    x, outputs = row.inputs(40), getattr(row.model, "num_outputs", 1)
+    x = row.inputs(40)
     with torch.no_grad():
-        prediction = load(row.model)(torch.from_numpy(x)).numpy()
-    assert prediction.shape == ((40,) if outputs == 1 else (40, outputs))
+        prediction = row.load()(torch.from_numpy(x)).numpy()
+    assert prediction.shape == (40, *row.signature.outputs)
     assert prediction.dtype == np.float32
-    expected = row.forward(row.model, row.model.initial_weights(DIM, 0), x)
+    expected = row.forward(row.model, row.signature, row.initial_weights(), x)
     np.testing.assert_allclose(prediction, expected, rtol=1e-4, atol=2e-6)
 
 
 @every_model
 def test_building_a_module_does_not_touch_the_global_generator(row):
     before = torch.get_rng_state()
-    row.model.module(DIM)
+    row.model.module(row.signature)
     assert torch.equal(torch.get_rng_state(), before)
 
 
@@ -214,14 +255,14 @@ def test_a_model_survives_json(row):
     [(1, ["readout"]), (2, ["input", "readout"]), (4, ["input", "hidden", "hidden", "readout"])],
 )
 def test_the_layers_of_an_mlp_have_their_roles(depth, roles):
-    assert [p.role for p in MLP(depth=depth, bias=False).parameters(DIM)] == roles
-    with_bias = MLP(depth=depth).parameters(DIM)
+    assert [p.role for p in MLP(depth=depth, bias=False).parameters(REAL)] == roles
+    with_bias = MLP(depth=depth).parameters(REAL)
     assert [p.role for p in with_bias] == [role for weight in roles for role in (weight, "bias")]
     assert [p.layer for p in with_bias] == [layer for i in range(depth) for layer in (i, i)]
 
 
 def test_an_mlp_has_the_stated_shapes():
-    shapes = {p.name: p.shape for p in MLP(width=5, depth=3).parameters(2)}
+    shapes = {p.name: p.shape for p in MLP(width=5, depth=3).parameters(Signature((2,)))}
     assert shapes == {
         "layers.0.weight": (5, 2),
         "layers.0.bias": (5,),
@@ -235,8 +276,8 @@ def test_an_mlp_has_the_stated_shapes():
 @pytest.mark.parametrize("name", ["layers.0.weight", "layers.1.weight", "layers.0.bias", "layers.2.bias"])
 def test_the_default_initialisation_is_that_of_torch_linear(name):
     model = MLP(width=40, depth=3)
-    (parameter,) = (p for p in model.parameters(10) if p.name == name)
-    ours = np.concatenate([model.initial_weights(10, seed)[name].ravel() for seed in range(200)])
+    (parameter,) = (p for p in model.parameters(TEN) if p.name == name)
+    ours = np.concatenate([model.initial_weights(TEN, seed)[name].ravel() for seed in range(200)])
     bound = parameter.fan_in**-0.5
     assert np.abs(ours).max() <= bound
     assert stats.kstest(ours, stats.uniform(-bound, 2 * bound).cdf).pvalue > 1e-3
@@ -250,15 +291,48 @@ def test_the_default_initialisation_is_that_of_torch_linear(name):
 @pytest.mark.parametrize("name", ["layers.0.weight", "layers.1.weight", "layers.0.bias"])
 def test_the_gaussian_initialisation_has_variance_one_over_fan_in(name):
     model = MLP(width=40, depth=3, init=Init.GAUSSIAN)
-    (parameter,) = (p for p in model.parameters(10) if p.name == name)
-    values = np.concatenate([model.initial_weights(10, seed)[name].ravel() for seed in range(200)])
+    (parameter,) = (p for p in model.parameters(TEN) if p.name == name)
+    values = np.concatenate([model.initial_weights(TEN, seed)[name].ravel() for seed in range(200)])
     assert stats.kstest(values * parameter.fan_in**0.5, "norm").pvalue > 1e-3
     np.testing.assert_allclose(values.std(), parameter.fan_in**-0.5, rtol=5 / np.sqrt(2 * len(values)))
 
 
 def test_bias_or_not_the_weights_begin_the_same():
-    with_bias, without = MLP(8).initial_weights(DIM, 0), MLP(8, bias=False).initial_weights(DIM, 0)
+    with_bias, without = MLP(8).initial_weights(REAL, 0), MLP(8, bias=False).initial_weights(REAL, 0)
     assert all(np.array_equal(value, with_bias[name]) for name, value in without.items())
+
+
+def test_the_layers_behind_a_table_are_counted_from_it_and_a_fixed_table_alone_is_not_trained():
+    for fixed in (True, False):
+        parameters = MLP(depth=3, bias=False, embedding=Embedding(4, fixed=fixed)).parameters(PAIR)
+        assert [(p.role, p.layer) for p in parameters] == [
+            ("embedding", 0),
+            ("hidden", 1),
+            ("hidden", 2),
+            ("readout", 3),
+        ]
+        assert [p.fixed for p in parameters] == [fixed, False, False, False]
+        assert parameters[1].fan_in == 2 * 4
+
+
+def test_a_table_begins_normal_with_its_scale_whatever_stands_behind_it():
+    tables = [
+        MLP(width, depth, embedding=Embedding(40, std, fixed)).initial_weights(PAIR, 3)["embedding.weight"]
+        for width, depth, std, fixed in ((8, 2, 1.0, False), (9, 3, 1.0, True), (8, 2, 0.5, False))
+    ]
+    assert np.array_equal(tables[0], tables[1])
+    assert np.array_equal(tables[0], 2 * tables[2])
+    values = np.concatenate(
+        [MLP(embedding=Embedding(40)).initial_weights(PAIR, seed)["embedding.weight"].ravel() for seed in range(50)]
+    )
+    assert stats.kstest(values, "norm").pvalue > 1e-3
+
+
+def test_a_table_or_several_outputs_leave_the_first_layer_of_the_same_shape_as_it_was():
+    plain, table = MLP(16).initial_weights(REAL, 0), MLP(16, embedding=Embedding(4)).initial_weights(PAIR, 0)
+    several = MLP(16).initial_weights(Signature((DIM,), outputs=(3,)), 0)
+    for other in (table, several):
+        assert np.array_equal(plain["layers.0.weight"], other["layers.0.weight"])
 
 
 def test_names_of_activations_and_initialisations_serve_as_well():
@@ -278,8 +352,14 @@ def test_names_of_activations_and_initialisations_serve_as_well():
         (lambda: Transformer(tokens=Signs), r"tokens=.*Signs\(\)"),
         (lambda: Transformer(depth=0), "depth=0"),
         (lambda: Transformer(mlp_width=0), "mlp_width=0"),
-        (lambda: Symbols(0), "count=0"),
-        (lambda: Transformer(tokens=Vectors(3)).parameters(8), "Vectors.size=3.: 8 coordinates do not split"),
+        (lambda: MLP(embedding=4), r"embedding=4.*Embedding\(dim=\.\.\.\)"),
+        (lambda: Embedding(0), "dim=0"),
+        (lambda: Embedding(4, std=0), "std=0"),
+        (lambda: MLP().parameters(PAIR), r"7 symbols; look them up by MLP\(embedding=Embedding"),
+        (lambda: MLP(embedding=Embedding(4)).parameters(REAL), "real numbers, not symbols; leave the embedding out"),
+        (lambda: Transformer(readout="tokens").parameters(DIGITS), r"readout='tokens'.*\(6,\).*8 tokens"),
+        (lambda: Transformer().parameters(LABELLED), r"readout='mean'.*\(8, 3\).*readout='tokens'"),
+        (lambda: Transformer(tokens=Vectors(3)).parameters(REAL), "Vectors.size=3.: 8 coordinates do not split"),
     ],
 )
 def test_a_model_that_makes_no_sense_is_refused(make, message):

@@ -9,11 +9,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
+from headstart.core.encoding import decode, encode
 from headstart.core.errors import HeadstartError
 from headstart.core.roles import Role
 from headstart.core.units import Batch, FullBatch
 from headstart.plans import AutoPhases, ByRole, Fixed, Online, Phase, Phases, Plan, Pool, TwoSet
-from headstart.run import decode, encode
 
 STEPS = 60
 
@@ -43,18 +43,18 @@ BATCHES = [pytest.param(Batch(n), id=f"batch {n}") for n in (1, 8, 10)]
 every_batch = pytest.mark.parametrize("batch", BATCHES)
 
 
-def places(course, seed=0, steps=STEPS):
+def places(course, seed=0, steps=STEPS, fresh=0):
     """The place of every step."""
-    out, place = [], course.start(seed)
+    out, place = [], course.start(seed, fresh)
     for step in range(steps):
         place = course.observe(place, step)
         out.append(place)
     return out
 
 
-def batches(course, seed=0, steps=STEPS):
+def batches(course, seed=0, steps=STEPS, fresh=0):
     """The ids of every step, asked one by one: int64[steps, batch]."""
-    return np.stack([course.ids(place, step) for step, place in enumerate(places(course, seed, steps))])
+    return np.stack([course.ids(place, step) for step, place in enumerate(places(course, seed, steps, fresh))])
 
 
 @every_plan
@@ -133,6 +133,32 @@ def test_samples_on_everything_are_new(plan, batch):
             assert len(set(ids)) == len(ids)
             assert seen.isdisjoint(ids)
         seen.update(ids)
+
+
+@every_plan
+def test_fresh_samples_begin_where_they_are_told_and_finite_sets_stay(plan):
+    course = plan.course(Batch(8), STEPS)
+    shifted = places(course, fresh=1000)
+    for step, (one, two) in enumerate(zip(places(course), shifted, strict=True)):
+        plain, later, leg = course.ids(one, step), course.ids(two, step), course.legs[one.leg]
+        moved = plain >= (leg.favoured or 0) if leg.pool.size is None else np.zeros(8, dtype=bool)
+        assert np.array_equal(later, plain + 1000 * moved)
+        assert two == one._replace(fresh=1000)
+
+
+@every_plan
+@pytest.mark.parametrize("end", [1, 25, 26, STEPS])
+def test_a_run_that_goes_on_from_another_draws_no_fresh_sample_twice(plan, end):
+    course = plan.course(Batch(8), STEPS)
+    before = set(batches(course, steps=end).ravel())
+    place = course.observe(places(course)[end - 1], end)
+    drawn = course.drawn(place, end)
+    assert drawn > max(before)
+    assert course.drawn(course.start(0), 0) == 0
+    for step, there in enumerate(places(course, fresh=drawn)):
+        if course.pool(there).size is None:
+            favoured = course.legs[there.leg].favoured or 0
+            assert before.isdisjoint(id for id in course.ids(there, step).tolist() if id >= favoured)
 
 
 @every_plan

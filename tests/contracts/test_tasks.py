@@ -1,27 +1,36 @@
 """What every task must do. A new task joins by adding one row to TASKS."""
 
 import json
+import os
+import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
 from math import factorial
+from pathlib import Path
+from typing import ClassVar
 
 import numpy as np
 import pytest
 import torch
 
 from headstart import losses
+from headstart.core.encoding import decode, encode
 from headstart.core.errors import HeadstartError
-from headstart.core.streams import Stream
-from headstart.run import decode, encode
+from headstart.core.metric import sign_accuracy
+from headstart.core.samples import Samples
+from headstart.core.signature import Signature
+from headstart.core.streams import Stream, signs
 from headstart.tasks import (
     Hermite,
     InContextRegression,
-    ModularAddition,
-    ModularMultiplication,
+    ModularArithmetic,
     Parity,
+    Rows,
     SingleIndex,
+    Split,
     Task,
     held_out,
+    row_numbers,
 )
 
 
@@ -46,18 +55,64 @@ def he(k):
 
 def least_squares(task, seed, x):
     """The target of each sequence from its own context, which determines the teacher."""
-    tokens = x.astype(np.float64).reshape(len(x), 2 * task.context + 1, task.features)
+    tokens = x.astype(np.float64)
     xs, ys, query = tokens[:, 0:-1:2], tokens[:, 1::2, 0], tokens[:, -1]
     return np.array([q @ np.linalg.lstsq(a, b)[0] for a, b, q in zip(xs, ys, query, strict=True)])
 
 
 def arithmetic(operation):
     def target(task, seed, x):
-        num = task.dim // 2
-        text = ["".join(str(int(digit)) for digit in row) for row in x]
-        return np.array([operation(int(t[:num], task.base), int(t[num:], task.base)) % task.modulus for t in text])
+        def number(digits):
+            return sum(int(digit) * task.base**k for k, digit in enumerate(reversed(digits)))
+
+        num = task.num_digits
+        return np.array([operation(number(row[:num]), number(row[num:])) % task.modulus for row in x])
 
     return target
+
+
+def inside(target):
+    """The target of a split task is that of the task."""
+    return lambda split, seed, x: target(split.task, seed, x)
+
+
+# Rows of real data: three coordinates and a label, in a file of this process.
+FILE = Path(tempfile.gettempdir()) / f"headstart_rows_{os.getpid()}.npy"
+
+
+@pytest.fixture(scope="module", autouse=True)
+def rows_on_disk():
+    x = np.random.default_rng(0).standard_normal((70, 3))
+    np.save(FILE, np.column_stack([x, np.sign(x[:, 0] * x[:, 1])]).astype(np.float32))
+    yield
+    FILE.unlink()
+
+
+@dataclass(frozen=True)
+class Measured:
+    """Rows in a file, read where they lie: nothing but what is asked for comes into memory."""
+
+    path: str
+    num_train: int = 40
+    num_test: int = 20
+
+    semantics: ClassVar[int] = 1
+    losses: ClassVar[tuple[str, ...]] = ("mse", "logistic")
+    signature: ClassVar[Signature] = Signature((3,))
+    metrics: ClassVar = (sign_accuracy(),)
+
+    @property
+    def population_size(self):
+        return self.num_train
+
+    def sample(self, seed, ids, stream=Stream.DATA):
+        table = np.load(self.path, mmap_mode="r")
+        assert isinstance(table, np.memmap)
+        rows = table[row_numbers("Measured", seed, ids, stream, self.num_train, self.num_test, len(table))]
+        return Samples(np.ascontiguousarray(rows[:, :3]), np.ascontiguousarray(rows[:, 3]))
+
+    def population(self, seed, ids=None):
+        return self.sample(seed, np.arange(self.num_train) if ids is None else ids)
 
 
 SEQUENCES = [
@@ -65,12 +120,28 @@ SEQUENCES = [
     pytest.param(Row(InContextRegression(2, 5), 0, 2, least_squares), id="in-context regression of two features"),
 ]
 CLASSES = [
-    pytest.param(Row(ModularAddition(49, 7, base=7), 3, 4, arithmetic(lambda x, z: x + z)), id="modular addition"),
+    pytest.param(Row(ModularArithmetic(49, 7, base=7), 3, 4, arithmetic(lambda x, z: x + z)), id="modular addition"),
     # Zero is the product of 13 of the 49 pairs of residues, the others of 6 each.
     pytest.param(
-        Row(ModularMultiplication(49, 7, base=7), 126 / 49, 546 / 49 - (126 / 49) ** 2, arithmetic(lambda x, z: x * z)),
+        Row(
+            ModularArithmetic(49, 7, base=7, operation="multiplication"),
+            126 / 49,
+            546 / 49 - (126 / 49) ** 2,
+            arithmetic(lambda x, z: x * z),
+        ),
         id="modular multiplication",
     ),
+    pytest.param(Row(ModularArithmetic(13, base=13), 6, 14, arithmetic(lambda x, z: x + z)), id="two symbols"),
+]
+# Finite data, of which ids below num_train and num_test are all there is; the moments are those of all rows.
+FINITE = [
+    pytest.param(
+        Row(Split(ModularArithmetic(13, base=13), 0.4), 6, 14, inside(arithmetic(lambda x, z: x + z))),
+        id="split modular addition",
+    ),
+    pytest.param(Row(Split(Parity(6, 2), 0.5), 0, 1, inside(product)), id="split parity"),
+    pytest.param(Row(Split(Parity(6, 2), 20, test=30), 0, 1, inside(product)), id="split parity by counts"),
+    pytest.param(Row(Measured(str(FILE)), 0, 1, lambda task, seed, x: np.sign(x[:, 0] * x[:, 1])), id="rows on disk"),
 ]
 TASKS = [
     pytest.param(Row(Parity(8, 3), 0, 1, product), id="sparse parity"),
@@ -88,11 +159,20 @@ LOSSES = {
 }
 white_inputs = pytest.mark.parametrize("row", TASKS)
 one_output = pytest.mark.parametrize("row", TASKS + SEQUENCES)
-every_task = pytest.mark.parametrize("row", TASKS + SEQUENCES + CLASSES)
+endless_task = pytest.mark.parametrize("row", TASKS + SEQUENCES + CLASSES)
+finite_task = pytest.mark.parametrize("row", FINITE)
+every_task = pytest.mark.parametrize("row", TASKS + SEQUENCES + CLASSES + FINITE)
 
 
 def same(one, two):
     return np.array_equal(one.x, two.x) and np.array_equal(one.y, two.y)
+
+
+def most(task, num, stream=Stream.DATA):
+    """As many ids as there are, up to `num`."""
+    if not isinstance(task, Rows):
+        return num
+    return min(num, task.num_test if stream is Stream.EVALUATION else task.num_train)
 
 
 @every_task
@@ -104,15 +184,18 @@ def test_a_task_keeps_its_protocol(row):
 def test_samples_have_the_stated_shapes_and_types(row):
     for n in (1, 13):
         data = row.task.sample(0, np.arange(n))
-        assert data.x.shape == (n, row.task.dim)
+        signature = row.task.signature
+        assert data.x.shape == (n, *signature.inputs)
         assert data.y.shape == (n,)
-        assert data.x.dtype == data.y.dtype == np.float32
+        assert data.x.dtype == (np.int64 if signature.symbols else np.float32)
+        assert data.y.dtype == (np.int64 if signature.outputs else np.float32)
+        assert signature.symbols is None or 0 <= data.x.min() <= data.x.max() < signature.symbols
         assert len(data) == n
 
 
 @every_task
 def test_a_sample_is_decided_by_its_id_alone(row):
-    ids = np.array([5, 0, 3, 10**12, 3])
+    ids = np.array([5, 0, 3, most(row.task, 10**12) - 1, 3])
     together = row.task.sample(1, ids)
     assert same(together, row.task.sample(1, ids))
     for i, id in enumerate(ids):
@@ -127,10 +210,11 @@ def test_a_sample_is_decided_by_its_id_alone(row):
 
 @every_task
 def test_another_seed_has_other_samples(row):
-    assert not same(row.task.sample(0, np.arange(50)), row.task.sample(1, np.arange(50)))
+    ids = np.arange(most(row.task, 50))
+    assert not same(row.task.sample(0, ids), row.task.sample(1, ids))
 
 
-@every_task
+@endless_task
 def test_evaluation_samples_are_not_data_samples(row):
     test = held_out(row.task, 0)
     assert len(test) == row.task.num_test
@@ -139,7 +223,7 @@ def test_evaluation_samples_are_not_data_samples(row):
     assert abs(np.corrcoef(test.x.ravel(), train.x.ravel())[0, 1]) < 5 / np.sqrt(test.x.size)
 
 
-@every_task
+@endless_task
 def test_targets_have_the_stated_mean_and_variance(row):
     y = row.task.sample(2, np.arange(200_000)).y.astype(np.float64)
     assert abs(y.mean() - row.mean) < 5 * np.sqrt(row.variance / len(y))
@@ -150,13 +234,13 @@ def test_targets_have_the_stated_mean_and_variance(row):
 def test_inputs_are_centred_white_and_uncorrelated(row):
     x = row.task.sample(3, np.arange(20_000)).x.astype(np.float64)
     assert np.abs(x.mean(axis=0)).max() < 5 / np.sqrt(len(x))
-    assert np.abs(x.T @ x / len(x) - np.eye(row.task.dim)).max() < 8 / np.sqrt(len(x))
+    assert np.abs(x.T @ x / len(x) - np.eye(row.task.signature.num_inputs)).max() < 8 / np.sqrt(len(x))
 
 
 @every_task
 @pytest.mark.parametrize("stream", [Stream.DATA, Stream.EVALUATION])
 def test_a_target_is_the_stated_function_of_its_point(row, stream):
-    data = row.task.sample(4, np.arange(500), stream)
+    data = row.task.sample(4, np.arange(most(row.task, 500, stream)), stream)
     np.testing.assert_allclose(data.y, row.target(row.task, 4, data.x), rtol=1e-5, atol=1e-5)
 
 
@@ -168,10 +252,11 @@ def test_the_population_is_every_point_once_labelled_like_the_samples(row):
         return
     population = row.task.population(0)
     assert len(population) == row.task.population_size == len(np.unique(population.x, axis=0))
-    assert population.x.dtype == population.y.dtype == np.float32
-    assert population.y.mean() == pytest.approx(row.mean)
+    data = row.task.sample(0, np.arange(most(row.task, 300)))
+    assert (population.x.dtype, population.y.dtype) == (data.x.dtype, data.y.dtype)
+    if not isinstance(row.task, Rows):
+        assert population.y.mean() == pytest.approx(row.mean)
     target_of = dict(zip(map(bytes, population.x), population.y, strict=True))
-    data = row.task.sample(0, np.arange(300))
     assert [target_of[bytes(x)] for x in data.x] == data.y.tolist()
     some = np.array([row.task.population_size - 1, 0, 3])
     assert same(row.task.population(0, some), type(population)(population.x[some], population.y[some]))
@@ -182,8 +267,7 @@ def test_every_named_loss_is_there_and_usable(row):
     data = row.task.sample(0, np.arange(20))
     assert row.task.losses
     for name in row.task.losses:
-        outputs = getattr(row.task, "num_outputs", 1)
-        prediction = torch.zeros((20,) if outputs == 1 else (20, outputs), requires_grad=True)
+        prediction = torch.zeros((20, *row.task.signature.outputs), requires_grad=True)
         value = LOSSES[name](prediction, torch.from_numpy(data.y))
         value.mean().backward()
         assert value.shape == (20,)
@@ -202,33 +286,47 @@ def test_metrics_are_best_for_the_truth_and_chance_for_one_who_knows_nothing(row
         np.testing.assert_allclose(nothing, metric.chance, rtol=0.15)
 
 
-def test_a_prediction_of_zero_has_no_sign_and_is_not_accurate():
-    (accuracy,) = Parity(4, 2).metrics
-    assert accuracy.score(np.array([0.0, 0.1, -0.1]), np.array([1.0, 1.0, 1.0])).tolist() == [False, True, False]
+@pytest.mark.parametrize(("task", "tie"), [(Parity(4, 2), 0.5), (Parity(4, 2, ties=0), 0), (Parity(4, 2, ties=1), 1)])
+def test_a_prediction_of_zero_has_no_sign_and_counts_as_a_coin_unless_the_task_says_otherwise(task, tie):
+    (accuracy,) = task.metrics
+    guess, truth = np.array([0.0, 0.1, -0.1, -0.0]), np.array([1.0, 1.0, 1.0, -1.0])
+    for kind in (np.asarray, torch.from_numpy):
+        assert accuracy.score(kind(guess), kind(truth)).tolist() == [tie, 1, 0, tie]
+
+
+@pytest.mark.parametrize(("ties", "score"), [(0.5, 0.5), (0, 0.0)])
+def test_a_constant_zero_is_as_good_as_a_coin_or_always_wrong(ties, score):
+    task = Parity(8, 3, ties=ties)
+    data, (accuracy,) = held_out(task, 0), task.metrics
+    assert np.mean(accuracy.score(np.zeros(len(data), dtype=np.float32), data.y)) == score
 
 
 @pytest.mark.parametrize("row", CLASSES)
 def test_the_accuracy_of_classes_is_one_for_the_truth_and_that_of_a_constant_its_share(row):
     data, (metric,) = held_out(row.task, 0), row.task.metrics
-    truth = np.eye(row.task.modulus)[data.y.astype(int)]
+    classes = row.task.modulus
+    truth = np.eye(classes)[data.y]
     assert np.mean(metric.score(truth, data.y)) == 1
     assert np.mean(metric.score(np.roll(truth, 1, axis=1), data.y)) == 0
-    always_four = np.tile(np.eye(7)[4], (len(data), 1))
+    always_four = np.tile(np.eye(classes)[4], (len(data), 1))
     assert np.mean(metric.score(always_four, data.y)) == np.mean(data.y == 4)
-    assert metric.chance == 1 / 7
+    assert metric.chance == 1 / classes
     assert torch.equal(metric.score(torch.from_numpy(truth), torch.from_numpy(data.y)), torch.ones(len(data)) > 0)
 
 
 def test_numbers_are_written_in_as_few_digits_as_cover_them():
-    assert [ModularAddition(n, 7, base=10).num_digits for n in (2, 10, 11, 100, 101)] == [1, 1, 2, 2, 3]
-    assert ModularAddition(100, 7, base=2).dim == 14
-    x = ModularAddition(1000, 97).population(0, np.array([123_045])).x
+    assert [ModularArithmetic(n, 7, base=10).num_digits for n in (2, 10, 11, 100, 101)] == [1, 1, 2, 2, 3]
+    assert ModularArithmetic(100, 7, base=2).signature == Signature((14,), symbols=2, outputs=(7,))
+    assert ModularArithmetic(100, base=100).signature == Signature((2,), symbols=100, outputs=(100,))
+    x = ModularArithmetic(1000, 97).population(0, np.array([123_045])).x
     assert x.tolist() == [[1, 2, 3, 0, 4, 5]]
 
 
 def test_addition_and_multiplication_have_the_same_inputs_and_large_numbers_do_not_overflow():
     ids = np.arange(100)
-    one, two = (kind(2**31, 65_537, base=16).sample(0, ids) for kind in (ModularAddition, ModularMultiplication))
+    one, two = (
+        ModularArithmetic(2**31, 65_537, 16, operation).sample(0, ids) for operation in ("addition", "multiplication")
+    )
     assert np.array_equal(one.x, two.x)
     digits = [[f"{int(d):x}" for d in row] for row in two.x]
     numbers = [(int("".join(row[:8]), 16), int("".join(row[8:]), 16)) for row in digits]
@@ -242,6 +340,65 @@ def test_metrics_score_arrays_and_tensors_alike(row):
     for metric in row.task.metrics:
         score = metric.score(torch.from_numpy(guess), torch.from_numpy(data.y))
         np.testing.assert_allclose(score.double().numpy(), metric.score(guess, data.y), rtol=1e-6)
+
+
+@finite_task
+@pytest.mark.parametrize("seed", [0, 1, 2, 2**32 - 1])
+def test_no_test_row_of_finite_data_is_ever_trained_on(row, seed):
+    train, test = row.task.sample(seed, np.arange(row.task.num_train)), held_out(row.task, seed)
+    trained, tested = ({x.tobytes() for x in data.x} for data in (train, test))
+    assert len(trained) == row.task.num_train
+    assert len(tested) == row.task.num_test
+    assert trained.isdisjoint(tested)
+
+
+@finite_task
+def test_an_id_beyond_the_rows_is_refused(row):
+    for stream, num, kind in (
+        (Stream.DATA, row.task.num_train, "training"),
+        (Stream.EVALUATION, row.task.num_test, "test"),
+    ):
+        assert len(row.task.sample(0, np.array([0, num - 1]), stream)) == 2
+        assert len(row.task.sample(0, np.array([], dtype=np.int64), stream)) == 0
+        for ids in ([0, num], [-1, 0]):
+            with pytest.raises(HeadstartError, match=f"there are {num} {kind} rows"):
+                row.task.sample(0, np.array(ids), stream)
+
+
+@finite_task
+def test_the_population_of_finite_data_is_every_training_row_once(row):
+    population, drawn = row.task.population(5), row.task.sample(5, np.arange(row.task.num_train))
+    assert len(population) == row.task.population_size == row.task.num_train
+    assert sorted(map(bytes, population.x)) == sorted(map(bytes, drawn.x))
+    assert len(set(map(bytes, population.x))) == row.task.num_train
+
+
+@finite_task
+def test_every_seed_deals_the_rows_anew(row):
+    dealt = [frozenset(map(bytes, row.task.population(seed).x)) for seed in range(5)]
+    assert len(set(dealt)) == 5
+
+
+@pytest.mark.parametrize("task", [ModularArithmetic(13, base=13), Parity(6, 2)], ids=["modular addition", "parity"])
+def test_the_two_parts_of_a_split_are_the_population_in_the_stated_shares(task):
+    whole = sorted(map(bytes, task.population(0).x))
+    for train in (0.25, 30):
+        split = Split(task, train)
+        assert split.num_train == (round(0.25 * len(whole)) if train < 1 else 30)
+        parts = [*map(bytes, split.population(3).x), *map(bytes, held_out(split, 3).x)]
+        assert sorted(parts) == whole
+    fewer = Split(task, 0.25, test=7)
+    assert same(held_out(fewer, 3), Split(task, 0.25).sample(3, np.arange(7), Stream.EVALUATION))
+
+
+def test_a_task_without_rows_keeps_its_streams():
+    ids = np.array([0, 7, 10**15])
+    for row in (p.values[0] for p in TASKS + SEQUENCES + CLASSES):
+        assert not isinstance(row.task, Rows)
+        assert row.task.num_test in (4096, 5000)
+    for stream in (Stream.DATA, Stream.EVALUATION):
+        assert np.array_equal(Parity(8, 3).sample(2, ids, stream).x, signs(2, stream, ids, 8))
+    assert all(isinstance(p.values[0].task, Rows) for p in FINITE)
 
 
 @every_task
@@ -282,9 +439,18 @@ def test_the_default_support_is_the_first_coordinates_in_order():
         (lambda: Hermite(0), "degree=0"),
         (lambda: InContextRegression(features=0), "features=0"),
         (lambda: InContextRegression(context=0), "context=0"),
-        (lambda: ModularAddition(0, 7), r"ModularAddition\(max_value=0\)"),
-        (lambda: ModularAddition(10, 1), "modulus=1"),
-        (lambda: ModularMultiplication(10, 7, base=1), r"ModularMultiplication\(base=1\)"),
+        (lambda: ModularArithmetic(0, 7), r"ModularArithmetic\(max_value=0\)"),
+        (lambda: ModularArithmetic(10, 1), "modulus=1"),
+        (lambda: ModularArithmetic(10, 7, base=1), r"ModularArithmetic\(base=1\)"),
+        (lambda: ModularArithmetic(10, operation="division"), "'division'.*addition or multiplication"),
+        (lambda: Parity(5, 2, ties=1.5), r"ties=1\.5"),
+        (lambda: Split(SingleIndex(4), 0.5), r"SingleIndex.*give a task with a finite population"),
+        (lambda: Split(Parity, 0.5), "give a task with a finite population"),
+        (lambda: Split(Parity(4, 2), 0), "train=0.*fraction in"),
+        (lambda: Split(Parity(4, 2), 16), "train=16.*below 16"),
+        (lambda: Split(Parity(4, 2), 0.01), "0 .* 16 points do not fit"),
+        (lambda: Split(Parity(4, 2), 10, test=7), "10 .* 7 points do not fit"),
+        (lambda: Split(Parity(4, 2), 10, test=0), "test=0"),
     ],
 )
 def test_a_task_that_makes_no_sense_is_refused(make, message):

@@ -5,6 +5,7 @@ import pytest
 
 from headstart.core.errors import HeadstartError
 from headstart.core.trace import Status, Trace, Traces
+from headstart.core.units import Cost
 
 
 def make_trace(accuracy, seed=0, status=Status.FINISHED, every=10):
@@ -62,3 +63,16 @@ def test_traces_show_themselves():
     assert repr(traces) == "Traces(2 runs to step 10, 1 diverged; final mean test_accuracy 0.625)"
     assert "test_accuracy" in traces._repr_html_()
     assert repr(Traces(())) == "Traces(0 runs without records)"
+
+
+def test_an_axis_is_shown_with_and_without_what_the_sources_cost():
+    steps = np.array([0, 5])
+    trace = Trace("c", 0, steps, 8 * steps, 80.0 * steps, {}, before=Cost(steps=3, samples=24, flops=240.0))
+    assert trace.axis("samples").tolist() == [0, 40]
+    assert trace.axis("samples", total=True).tolist() == [24, 64]
+    assert trace.axis("steps", total=True).tolist() == [3, 8]
+    assert trace.axis("flops", total=True).tolist() == [240, 640]
+    with pytest.raises(HeadstartError, match=r"axis.*steps, samples, flops"):
+        trace.axis("time")
+    frame = Traces((Trace("c", 0, steps, 8 * steps, 80.0 * steps, {"test_loss": steps * 1.0}, before=trace.before),))
+    assert frame.to_pandas()["before_samples"].tolist() == [24, 24]

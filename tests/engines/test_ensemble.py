@@ -51,11 +51,12 @@ def assert_alike(one, two, rtol=1e-4, atol=1e-6):
     for name, curve in one.trace.values.items():
         slack = 2 / 4096 if name == "test_accuracy" else atol
         np.testing.assert_allclose(curve, two.trace.values[name], rtol=rtol, atol=slack, err_msg=name)
-    assert one.weights.keys() == two.weights.keys()
-    for at, weights in one.weights.items():
-        assert (weights is None) == (two.weights[at] is None)
-        for name, value in (weights or {}).items():
-            np.testing.assert_allclose(value, two.weights[at][name], rtol=rtol, atol=atol, err_msg=f"{at} {name}")
+    assert one.states.keys() == two.states.keys()
+    for at, state in one.states.items():
+        assert (state is None) == (two.states[at] is None)
+        for name, value in (state.weights if state else {}).items():
+            other = two.states[at].weights[name]
+            np.testing.assert_allclose(value, other, rtol=rtol, atol=atol, err_msg=f"{at} {name}")
 
 
 def assert_agrees_with_the_loop(runs, **tolerance):
@@ -121,7 +122,7 @@ def test_it_agrees_with_the_loop_on_gaussian_inputs(optimizer):
 @pytest.mark.parametrize("kind", [SGD, AdamW])
 def test_it_agrees_with_the_loop_for_rates_and_scales_by_role(kind):
     runs = [
-        replace(RUN, optimizer=kind(0.05, rates={Role.READOUT: 0.01, Role.BIAS: 0})),
+        replace(RUN, optimizer=kind(0.05), methods=(LayerScale(rate={Role.READOUT: 0.2, Role.BIAS: 0}),)),
         replace(RUN, optimizer=kind(0.05), methods=(LayerScale(init={Role.INPUT: 0.5}, rate={Role.INPUT: 3}),)),
     ]
     assert_agrees_with_the_loop(runs)
@@ -147,7 +148,7 @@ def test_members_of_one_call_have_targets_and_metrics_of_their_own():
 
 
 def test_a_member_starts_from_the_weights_it_is_given():
-    given = train([RUN.at(5)])[0].weights[END]
+    given = train([RUN.at(5)])[0].states[END]
     jobs = [Job(RUN, start=given, keep=(END,)), Job(RUN, keep=(END,))]
     for mine, theirs in zip(train(jobs), train(jobs, Loop()), strict=True):
         assert_alike(mine, theirs)
@@ -164,8 +165,8 @@ class Attentive:
 
     semantics: ClassVar[int] = 1
 
-    def parameters(self, dim):
-        n = self.width
+    def parameters(self, signature):
+        n, dim = self.width, signature.num_inputs
         return (
             Parameter("embed", Role.EMBEDDING, 0, (dim, n), 1),
             Parameter("norm.weight", Role.NORM, 1, (n,), 1),
@@ -176,15 +177,15 @@ class Attentive:
             Parameter("readout.weight", Role.READOUT, 2, (1, n), n),
         )
 
-    def initial_weights(self, dim, seed):
+    def initial_weights(self, signature, seed):
         draws = {
             p.name: normals(seed, Stream.INIT, [i], int(np.prod(p.shape)))[0].reshape(p.shape)
-            for i, p in enumerate(self.parameters(dim))
+            for i, p in enumerate(self.parameters(signature))
         }
         return draws | {"norm.weight": np.ones(self.width, dtype=np.float32)}
 
-    def module(self, dim):
-        width = self.width
+    def module(self, signature):
+        width, dim = self.width, signature.num_inputs
 
         class Network(torch.nn.Module):
             def __init__(self):
@@ -194,13 +195,16 @@ class Attentive:
                 for name in ("query", "key", "value"):
                     self.add_module(name, torch.nn.utils.skip_init(torch.nn.Linear, width, width, bias=False))
                 self.readout = torch.nn.utils.skip_init(torch.nn.Linear, width, 1, bias=False)
-                self.register_buffer("mask", torch.ones(dim, dim, dtype=torch.bool).tril(), persistent=False)
 
             def forward(self, x):
+                mask = self.mask(x.shape[1])
                 h = self.norm(x[:, :, None] * self.embed)
                 q, k, v = self.query(h), self.key(h), self.value(h)
-                h = torch.nn.functional.scaled_dot_product_attention(q, k, v, attn_mask=self.mask)
+                h = torch.nn.functional.scaled_dot_product_attention(q, k, v, attn_mask=mask)
                 return self.readout(h.mean(1)).squeeze(-1)
+
+            def mask(self, num):
+                return torch.ones(num, num, dtype=torch.bool).tril()
 
         return Network()
 
@@ -209,8 +213,8 @@ class Attentive:
 class Stubborn(Attentive):
     """A model whose forward pass asks for a number, which no stack of members can give."""
 
-    def module(self, dim):
-        network = super().module(dim)
+    def module(self, signature):
+        network = super().module(signature)
         forward = network.forward
         network.forward = lambda x: forward(x) if x.sum().item() < 1e9 else x[:, 0]
         return network
@@ -229,13 +233,16 @@ class Doubled:
 
     semantics: ClassVar[int] = 1
 
-    def parameters(self, dim):
+    def parameters(self, signature):
+        dim = signature.num_inputs
         return tuple(Parameter(name, Role.READOUT, 0, (dim,), dim) for name in ("a", "b"))
 
-    def initial_weights(self, dim, seed):
-        return {name: normals(seed, Stream.INIT, [i], dim)[0] for i, name in enumerate("ab")}
+    def initial_weights(self, signature, seed):
+        return {name: normals(seed, Stream.INIT, [i], signature.num_inputs)[0] for i, name in enumerate("ab")}
 
-    def module(self, dim):
+    def module(self, signature):
+        dim = signature.num_inputs
+
         class Network(torch.nn.Module):
             def __init__(self):
                 super().__init__()
@@ -258,6 +265,33 @@ def test_gradients_that_share_a_tensor_are_summed_once_over_passes(monkeypatch):
 
 def test_a_module_that_cannot_be_stacked_is_refused_with_the_reason():
     assert "cannot stack Stubborn" in Ensemble().supports(replace(RUN, model=Stubborn()))
+
+
+@dataclass(frozen=True)
+class Masked(Attentive):
+    """The same with its mask as a buffer: a constant, which is no part of what a module saves, or one that is."""
+
+    persistent: bool = False
+
+    def module(self, signature):
+        network, num = super().module(signature), signature.num_inputs
+        network.register_buffer("kept", network.mask(num), persistent=self.persistent)
+        network.mask = lambda num: network.kept
+        return network
+
+
+def test_a_module_with_a_constant_trains_like_any_other():
+    plain, masked = (replace(RUN, model=model) for model in (Attentive(), Masked()))
+    for trainer in (Loop(), Ensemble()):
+        (one,), (two,) = train([plain], trainer), train([masked], trainer)
+        assert np.array_equal(one.trace["test_loss"], two.trace["test_loss"])
+
+
+def test_a_module_with_buffers_is_left_to_the_loop_which_trains_it():
+    plain, masked = (replace(RUN, model=model) for model in (Attentive(), Masked(persistent=True)))
+    assert Ensemble().supports(masked) == "it lacks the buffers of Masked"
+    (one,), (two,) = train([plain], Loop()), train([masked], Loop())
+    assert np.array_equal(one.trace["test_loss"], two.trace["test_loss"])
 
 
 def test_an_optimizer_or_a_device_it_does_not_know_is_refused_by_name():
@@ -324,9 +358,9 @@ def cohorts(monkeypatch):
     made = []
 
     class Noted(cohort.Cohort):
-        def __init__(self, members, device, limits, checkpoint_seconds):
+        def __init__(self, members, device, limits):
             made.append((len(members), limits.rows))
-            super().__init__(members, device, limits, checkpoint_seconds)
+            super().__init__(members, device, limits)
 
     monkeypatch.setattr(engine, "Cohort", Noted)
     return made
@@ -380,12 +414,12 @@ def test_members_that_diverge_leave_their_neighbours_alone(kind, num_bad):
     outcomes = train(runs)
     assert [o.trace.status is Status.DIVERGED for o in outcomes] == [run in bad for run in runs]
     for mine, theirs in zip(outcomes, train(runs, Loop()), strict=True):
-        assert_alike(replace(mine, weights={}), replace(theirs, weights={}), **ADAM_TOLERANCE)
+        assert_alike(replace(mine, states={}), replace(theirs, states={}), **ADAM_TOLERANCE)
     for outcome in outcomes:
         if outcome.run in good:
             assert_alike(outcome, train([outcome.run])[0])
         else:
-            assert outcome.weights[END] is None
+            assert outcome.states[END] is None
             assert outcome.trace.steps.tolist() == [0]
 
 
@@ -442,14 +476,18 @@ def test_members_interrupted_at_different_steps_go_on_in_other_groups(run, tmp_p
         assert_alike(one, train([replace(job, checkpoint=None)])[0], **ADAM_TOLERANCE)
 
 
-def test_a_member_that_diverged_before_the_interruption_is_not_trained_again(tmp_path):
+def test_a_member_that_diverged_before_the_interruption_is_handed_over_and_needs_no_checkpoint(tmp_path):
     runs = [replace(RUN, optimizer=SGD(1e30)), RUN, RUN.at(1)]
     jobs = [Job(run, keep=(END,), checkpoint=tmp_path / f"{i}.ckpt") for i, run in enumerate(runs)]
-    interrupt(jobs, 8)
+    ended = []
+    with pytest.raises(Interrupted):
+        ended.extend(outcome for outcome in Ensemble().train(jobs, watch=lambda index, step: step == 8))
+    assert [(outcome.run, outcome.trace.status) for outcome in ended] == [(runs[0], Status.DIVERGED)]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["1.ckpt", "2.ckpt"]
     heard = []
-    resumed = train(jobs, watch=lambda index, step: heard.append((index, step)) or False)
-    assert heard == [(1, 12), (2, 12)]
-    for one, two in zip(resumed, train(runs), strict=True):
+    resumed = train(jobs[1:], watch=lambda index, step: heard.append((index, step)) or False)
+    assert heard == [(0, 12), (1, 12)]
+    for one, two in zip([*ended, *resumed], train(runs), strict=True):
         assert_alike(one, two)
 
 

@@ -23,7 +23,7 @@ from headstart.losses import MSE, Correlation, Hinge, Logistic
 from headstart.methods import LayerScale
 from headstart.models import MLP
 from headstart.models.mlp import Activation, Init
-from headstart.optimizers import SGD, AdamW
+from headstart.optimizers import SGD, AdamW, Cosine, StepDecay, WarmUp, WarmUpStableDecay
 from headstart.plans import Fixed, Online, Phase, Phases
 from headstart.run import Run, Step
 from headstart.tasks import Hermite, Parity, SingleIndex
@@ -58,11 +58,10 @@ def assert_agree(run):
         # One test sample whose output is close to zero may count on either side.
         slack = 1.01 / run.task.num_test if name == "test_accuracy" else TOLERANCE * max(1e-2, np.abs(curve).max())
         np.testing.assert_allclose(fused.trace[name], curve, rtol=0, atol=slack, err_msg=name)
-    for at, weights in loop.weights.items():
-        for name, value in weights.items():
-            np.testing.assert_allclose(
-                fused.weights[at][name], value, rtol=0, atol=TOLERANCE * np.abs(value).max(), err_msg=f"{at} {name}"
-            )
+    for at, state in loop.states.items():
+        for name, value in state.weights.items():
+            mine, slack = fused.states[at].weights[name], TOLERANCE * np.abs(value).max()
+            np.testing.assert_allclose(mine, value, rtol=0, atol=slack, err_msg=f"{at} {name}")
 
 
 # --- agreement with the loop --------------------------------------------------------------------------------------
@@ -88,8 +87,24 @@ def test_every_depth_agrees_with_the_loop(run, depth, bias):
 @pytest.mark.parametrize("bias", [True, False], ids=["bias", "no bias"])
 @pytest.mark.parametrize("run", [TABLES, DEEP, INDEX, POPULATION], ids=["tables", "deep", "index", "population"])
 def test_adamw_agrees_with_the_loop(run, bias):
-    optimizer = AdamW(0.01, 0.8, 0.95, 1e-6, 0.1, rates={Role.READOUT: 0.003})
-    assert_agree(replace(run, model=replace(run.model, bias=bias), optimizer=optimizer))
+    optimizer, slow = AdamW(0.01, 0.8, 0.95, 1e-6, 0.1), LayerScale(rate={Role.READOUT: 0.3})
+    assert_agree(replace(run, model=replace(run.model, bias=bias), optimizer=optimizer, methods=(slow,)))
+
+
+SCHEDULES = [Cosine(0.1), WarmUp(5, Cosine()), StepDecay((0.3, 0.6)), WarmUpStableDecay(0.2, 0.3)]
+
+
+@pytest.mark.parametrize("schedule", SCHEDULES, ids=lambda schedule: type(schedule).__name__)
+@pytest.mark.parametrize("kind", [SGD, AdamW])
+@pytest.mark.parametrize("run", [TABLES, DEEP, INDEX, POPULATION], ids=["tables", "deep", "index", "population"])
+def test_every_schedule_agrees_with_the_loop(run, kind, schedule):
+    assert_agree(replace(run, optimizer=kind(0.02, schedule=schedule)))
+
+
+def test_optimizers_that_its_kernels_do_not_know_are_refused_by_name():
+    for optimizer in (SGD(0.1, momentum=0.9), SGD(0.1, weight_decay=0.1), AdamW(0.1, decay="coupled")):
+        assert "SGD and AdamW" in Fused().supports(replace(TABLES, optimizer=optimizer))
+    assert "float64" in Fused().supports(replace(TABLES, precision="float64"))
 
 
 PLANS = {
@@ -116,9 +131,8 @@ def test_phases_that_end_on_the_exact_population_agree_with_the_loop():
 @pytest.mark.parametrize("init", list(Init))
 @pytest.mark.parametrize("run", [TABLES, DEEP, INDEX], ids=["tables", "deep", "index"])
 def test_inits_scales_and_rates_agree_with_the_loop(run, init):
-    scale = LayerScale(init={Role.INPUT: 2, Role.BIAS: 0.5}, rate={Role.READOUT: 3, Role.BIAS: 0})
-    optimizer = SGD(0.01, rates={Role.INPUT: 0.02})
-    assert_agree(replace(run, model=replace(run.model, init=init), methods=(scale,), optimizer=optimizer))
+    scale = LayerScale(init={Role.INPUT: 2, Role.BIAS: 0.5}, rate={Role.INPUT: 2, Role.READOUT: 3, Role.BIAS: 0})
+    assert_agree(replace(run, model=replace(run.model, init=init), methods=(scale,), optimizer=SGD(0.01)))
 
 
 @pytest.mark.parametrize("dim", [1, 2, 3, 20, 21, 24, 25, 33, 64, 65, 130])
@@ -135,7 +149,7 @@ def autograd(run, x, y):
         name: torch.tensor(value, dtype=torch.float64, requires_grad=True)
         for name, value in run.fresh_weights().items()
     }
-    module = run.model.module(run.task.dim).double()
+    module = run.model.module(run.task.signature).double()
     f = torch.func.functional_call(module, weights, (torch.from_numpy(x).double(),))
     run.loss(f, torch.from_numpy(y).double()).mean().backward()
     return {name: value.grad.numpy() for name, value in weights.items()}
@@ -145,7 +159,8 @@ def gradient(run):
     """Start minus end of one step at rate one, taken before a record could call it a divergence."""
     run = replace(run, optimizer=SGD(1.0), budget=Budget(steps=2, record_every=2))
     (outcome,) = Fused().train([Job(run, keep=(Step(1),))])
-    return {name: run.fresh_weights()[name].astype(np.float64) - end for name, end in outcome.weights[Step(1)].items()}
+    start, end = run.fresh_weights(), outcome.states[Step(1)].weights
+    return {name: start[name].astype(np.float64) - value for name, value in end.items()}
 
 
 @settings(max_examples=80, deadline=None)
@@ -308,6 +323,8 @@ def test_keys_part_what_cannot_share_a_call():
         replace(TABLES, batch=Batch(36)),
         replace(TABLES, plan=Fixed(99)),
         replace(TABLES, budget=Budget(21)),
+        replace(TABLES, optimizer=SGD(0.05, schedule=Cosine())),
+        replace(TABLES, task=Parity(9, 3, ties=0)),
     ]
     assert len({group_key(run) for run in (TABLES, *others)}) == len(others) + 1
     assert group_key(TABLES) == group_key(replace(TABLES, model=MLP(13, init=Init.GAUSSIAN), seed=8))

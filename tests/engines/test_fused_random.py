@@ -8,10 +8,9 @@ from hypothesis import strategies as st
 from headstart.core.kernels.compile import kernels
 from headstart.core.streams import Stream, normals, signs
 from headstart.core.units import Batch, Budget
-from headstart.engines.engine import Job
 from headstart.engines.fused.layout import Layout, uses_tables
-from headstart.engines.fused.member import Member
 from headstart.engines.fused.trainer import Trainer
+from headstart.engines.lower import lower
 from headstart.losses import MSE
 from headstart.models import MLP
 from headstart.optimizers import SGD
@@ -26,9 +25,8 @@ first_ids = st.sampled_from([0, 1, 2**31, 2**32 - 3, 2**40])
 def trainer(task, depth, seed):
     """The arrays and kernels of one member; its backend draws samples."""
     run = Run(task, MLP(4, depth, bias=False), Online(), MSE(), SGD(0.1), batch=Batch(8), budget=Budget(1), seed=seed)
-    parameters = run.model.parameters(task.dim)
-    layout = Layout(parameters, uses_tables(run))
-    return Trainer(run, layout, [Member(0, Job(run), layout, 0, ())])
+    lowered = lower(run)
+    return Trainer(Layout(run.parameters, uses_tables(run)), [lowered], [lowered.fresh()])
 
 
 def unpack(backend, blocks, num):

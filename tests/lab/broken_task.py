@@ -3,7 +3,6 @@
 from dataclasses import dataclass
 
 import headstart as hs
-from headstart.tasks.parity import ACCURACY
 
 
 @dataclass(frozen=True)
@@ -14,8 +13,12 @@ class BrokenTask:
     semantics = 1
     losses = hs.Parity.losses
     num_test = 16
-    metrics = (ACCURACY,)
+    metrics = (hs.sign_accuracy(),)
     population_size = None
+
+    @property
+    def signature(self):
+        return hs.Signature((self.dim,))
 
     def sample(self, seed, ids, stream=None):
         raise RuntimeError("the disk of this task is empty")

@@ -1,6 +1,6 @@
 from collections import deque
 from concurrent.futures import Future
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pytest
@@ -21,20 +21,21 @@ class Counting(Serial):
         super().__init__()
         self.trained, self.num_calls, self.stop_after = [], 0, stop_after
 
-    def submit(self, group, device):
+    def submit(self, group):
         if self.stop_after is not None and len(self.trained) >= self.stop_after:
             raise KeyboardInterrupt
         self.num_calls += 1
-        self.trained += [(job.run.cell, job.run.seed) for job in group]
-        return super().submit(group, device)
+        self.trained += [(job.run.cell, job.run.seed) for job in group.jobs]
+        return super().submit(group)
 
 
 @dataclass(frozen=True)
 class Negate:
     semantics = 1
+    uses_fresh = False
 
-    def __call__(self, source, fresh):
-        return {name: -value for name, value in source.items()}
+    def __call__(self, source, site):
+        return replace(source, weights={name: -value for name, value in source.weights.items()})
 
 
 @pytest.fixture
@@ -94,7 +95,7 @@ def test_weights_pass_through_the_transformation(store):
     assert negated["test_loss"][0] != plain["test_loss"][0]
 
 
-def test_a_source_that_was_stored_without_weights_is_trained_again_to_the_same_numbers(store):
+def test_a_source_that_was_stored_without_its_state_is_trained_again_to_the_same_numbers(store):
     source, pool = parity_run(), Counting()
     execute([source], store, pool)
     before = store.cell_traces(source.cell)[0]
@@ -178,8 +179,8 @@ def test_what_was_finished_before_an_interruption_of_its_group_is_stored(store):
     class Half(Serial):
         """Stops a group after three of its runs."""
 
-        def submit(self, group, device):
-            finished = super().submit(group[:3], device).result()
+        def submit(self, group):
+            finished = super().submit(replace(group, jobs=group.jobs[:3])).result()
             future = Future()
             future.set_exception(Interrupted(finished))
             return future
@@ -191,11 +192,12 @@ def test_what_was_finished_before_an_interruption_of_its_group_is_stored(store):
 
 def calls_of(queues, slots):
     """How many runs every call takes, by queue, when none of the calls ends before the last is made."""
-    work = _Work(ready={name: _Queue(s, most, deque([name] * num)) for name, (num, most, s) in enumerate(queues)})
+    ready = {name: _Queue(None, s, most, deque([name] * num)) for name, (num, most, s) in enumerate(queues)}
+    work = _Work(None, ready=ready)
     calls = {name: [] for name in work.ready}
     num_calls = 0
     while work.ready:
-        group = work.take(slots - num_calls % slots, slots)
+        _, group = work.take(slots - num_calls % slots, slots)
         calls[group[0]].append(len(group))
         num_calls += 1
     return calls

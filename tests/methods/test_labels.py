@@ -4,9 +4,10 @@ import numpy as np
 import pytest
 
 from headstart.core.errors import HeadstartError
+from headstart.core.samples import Samples
 from headstart.methods import RandomLabels
 from headstart.plans import Pool
-from headstart.tasks import Hermite, Parity, Samples, SingleIndex
+from headstart.tasks import Hermite, Parity, SingleIndex
 
 IDS = np.arange(4096)
 POOL = Pool(0, len(IDS))

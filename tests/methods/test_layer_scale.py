@@ -3,25 +3,27 @@
 import json
 
 import pytest
+import torch
 
+from headstart.core.encoding import decode, encode
 from headstart.core.errors import HeadstartError
 from headstart.core.roles import Role
+from headstart.core.signature import Signature
 from headstart.core.units import Budget
 from headstart.engines import lower
 from headstart.losses import MSE
 from headstart.methods import LayerScale, Method
-from headstart.models import MLP
+from headstart.models import MLP, Transformer
 from headstart.optimizers import SGD
 from headstart.plans import Online
-from headstart.run import Run, decode, encode
+from headstart.run import Run
 from headstart.tasks import Parity
 
-PARAMETERS = MLP(4, depth=3).parameters(5)
+PARAMETERS = MLP(4, depth=3).parameters(Signature((5,)))
 
 
-def lowered(*methods, rates=()):
-    run = Run(Parity(5, 2), MLP(4, depth=3), Online(), MSE(), SGD(0.5, rates), methods=methods, budget=Budget(10))
-    return lower(run)
+def lowered(*methods):
+    return lower(Run(Parity(5, 2), MLP(4, depth=3), Online(), MSE(), SGD(0.5), methods=methods, budget=Budget(10)))
 
 
 @pytest.mark.parametrize("method", [Method(), LayerScale(), LayerScale(init={Role.HIDDEN: 1}, rate={Role.HIDDEN: 1})])
@@ -43,13 +45,13 @@ def test_factors_of_several_methods_multiply():
     assert set(both.rates[1:]) == {0.5}
 
 
-def test_factors_multiply_the_rate_the_optimizer_gives_the_role():
-    assert lowered(LayerScale(rate={Role.READOUT: 3}), rates={Role.READOUT: 2}).rates[4] == 6
+def test_factors_multiply_the_rate_of_the_optimizer():
+    assert lowered(LayerScale(rate={Role.READOUT: 3})).rates == (0.5, 0.5, 0.5, 0.5, 1.5, 0.5)
 
 
 def test_initial_weights_are_scaled_in_float32():
-    weights = MLP(4, depth=3).initial_weights(5, 0)
-    scaled = lowered(LayerScale(init={Role.READOUT: 3})).scaled(weights)
+    weights = MLP(4, depth=3).initial_weights(Signature((5,)), 0)
+    scaled = lowered(LayerScale(init={Role.READOUT: 3})).fresh().weights
     assert {v.dtype.name for v in scaled.values()} == {"float32"}
     for p in PARAMETERS:
         assert (scaled[p.name] == weights[p.name] * (3 if p.role is Role.READOUT else 1)).all()
@@ -62,12 +64,36 @@ def test_a_layer_may_be_named_by_its_number_and_multiplies_with_its_role():
     assert method == LayerScale(init={Role.READOUT: 2, 2: 5, 0: 3}, rate={1: 7})
 
 
-def test_alpha_divides_the_input_layer_and_multiplies_the_readout():
+def test_alpha_divides_the_first_layer_with_its_bias_and_multiplies_the_readout():
     method = LayerScale.alpha(4)
-    assert [method.init_scale(p) for p in PARAMETERS] == [0.25, 1, 1, 1, 4, 1]
-    assert LayerScale.alpha(1) == LayerScale(init={Role.INPUT: 1, Role.READOUT: 1})
+    assert [method.init_scale(p) for p in PARAMETERS] == [0.25, 0.25, 1, 1, 4, 1]
+    assert {method.rate_scale(p, SGD(1)) for p in PARAMETERS} == {1.0}
+    assert LayerScale.alpha(1) == LayerScale(init={0: 1, Role.READOUT: 1})
     with pytest.raises(HeadstartError, match="alpha=0"):
         LayerScale.alpha(0)
+
+
+def test_alpha_leaves_the_function_of_a_two_layer_network_as_it_is():
+    model, signature = MLP(4), Signature((5,))
+    x = torch.linspace(-1, 1, 15).reshape(3, 5)
+    run = Run(Parity(5, 2), model, Online(), MSE(), SGD(0.5), methods=(LayerScale.alpha(4),), budget=Budget(10))
+
+    def predictions(weights):
+        module = model.module(signature)
+        module.load_state_dict({name: torch.from_numpy(array) for name, array in weights.items()})
+        return module(x).detach()
+
+    assert torch.allclose(predictions(lower(run).fresh().weights), predictions(run.fresh_weights()), atol=1e-6)
+
+
+def test_queries_and_keys_are_scaled_in_all_layers_and_nothing_else_is():
+    method = LayerScale.query_key(rate=3, init=2)
+    for p in Transformer(width=8, depth=2, heads=2).parameters(Signature((5,))):
+        of_these = p.role in (Role.QUERY, Role.KEY)
+        assert (method.init_scale(p), method.rate_scale(p, SGD(1))) == ((2, 3) if of_these else (1, 1))
+    for name in ("rate", "init"):
+        with pytest.raises(HeadstartError, match=f"{name}=0"):
+            LayerScale.query_key(**{name: 0})
 
 
 def test_a_scale_survives_json():

@@ -8,6 +8,7 @@ import torch
 
 from headstart.core.errors import HeadstartError
 from headstart.core.roles import Role
+from headstart.core.signature import Signature
 from headstart.core.units import Batch, Budget
 from headstart.engines import lower
 from headstart.engines.engine import Job
@@ -56,8 +57,8 @@ def trained_by_the_package(run, optimizer):
 
 def trained_by_us(run):
     (outcome,) = Loop().train([Job(run, keep=(Step(STEPS),))])
-    module = run.model.module(DIM)
-    module.load_state_dict({k: torch.from_numpy(v) for k, v in outcome.weights[Step(STEPS)].items()})
+    module = run.model.module(run.task.signature)
+    module.load_state_dict({k: torch.from_numpy(v) for k, v in outcome.states[Step(STEPS)].weights.items()})
     with torch.no_grad():
         return module(torch.from_numpy(run.task.sample(1, np.arange(50)).x)).numpy()
 
@@ -82,7 +83,7 @@ def test_training_under_mup_is_training_with_the_package_of_its_authors(ours, th
 @pytest.mark.parametrize("optimizer", [SGD(0.1), AdamW(0.1)])
 def test_at_the_base_width_every_factor_is_exactly_one(optimizer):
     method, model = MuP(base_width=24), MLP(24, depth=4)
-    for parameter in model.parameters(5):
+    for parameter in model.parameters(Signature((5,))):
         assert method.init_scale(parameter) == 1.0
         assert method.rate_scale(parameter, optimizer) == 1.0
 

@@ -8,46 +8,48 @@ import torch
 
 from headstart.core.errors import HeadstartError
 from headstart.core.roles import Role
+from headstart.core.signature import Signature
 from headstart.core.units import flops_per_sample
-from headstart.losses import CrossEntropy, Logistic
-from headstart.methods import QueryKey
-from headstart.models import MLP, Readout, Symbols, Transformer, Vectors
+from headstart.losses import CrossEntropy
+from headstart.methods import LayerScale
+from headstart.models import MLP, Readout, Transformer, Vectors
 from headstart.models.attend import BACKWARD, FORWARD
 from headstart.optimizers import SGD
 from headstart.plans import Online
 from headstart.run import Run
-from headstart.tasks import ModularAddition, Parity
+from headstart.tasks import ModularArithmetic, Parity
 
 DIM = 10
+SIGNS = Signature((DIM,))
 
 
-def load(model, dim=DIM, seed=0):
-    module = model.module(dim)
-    module.load_state_dict({k: torch.from_numpy(v) for k, v in model.initial_weights(dim, seed).items()})
+def load(model, signature=SIGNS, seed=0):
+    module = model.module(signature)
+    module.load_state_dict({k: torch.from_numpy(v) for k, v in model.initial_weights(signature, seed).items()})
     return module
 
 
 def test_every_kind_of_weight_has_its_own_role_in_every_layer():
-    roles = [p.role for p in Transformer(16, depth=2, bias=False, qk_norm=True).parameters(DIM)]
+    roles = [p.role for p in Transformer(16, depth=2, bias=False, qk_norm=True).parameters(SIGNS)]
     block = [Role.QUERY, Role.KEY, Role.VALUE, Role.NORM, Role.NORM, Role.PROJECTION, Role.HIDDEN, Role.HIDDEN]
     assert roles == [Role.EMBEDDING, Role.POSITION, *block, *block, Role.READOUT]
 
 
 def test_options_do_not_change_what_the_other_weights_begin_with():
-    plain = Transformer(16).initial_weights(DIM, 0)
+    plain = Transformer(16).initial_weights(SIGNS, 0)
     for other in (Transformer(16, pre_norm=True, qk_norm=True), Transformer(16, causal=True), Transformer(16, depth=3)):
-        weights = other.initial_weights(DIM, 0)
+        weights = other.initial_weights(SIGNS, 0)
         assert all(np.array_equal(value, weights[name]) for name, value in plain.items())
 
 
 def test_linear_weights_begin_as_those_of_torch_and_embeddings_of_symbols_with_the_stated_scale():
-    weights = Transformer(64).initial_weights(DIM, 0)
+    weights = Transformer(64).initial_weights(SIGNS, 0)
     assert np.abs(weights["blocks.0.query.weight"]).max() <= 1 / 8
     np.testing.assert_allclose(weights["blocks.0.query.weight"].std(), 3**-0.5 / 8, rtol=0.05)
     np.testing.assert_allclose(weights["position.weight"].std(), 0.1, rtol=0.1)
-    unit = Transformer(64, embedding_std=1).initial_weights(DIM, 0)
+    unit = Transformer(64, embedding_std=1).initial_weights(SIGNS, 0)
     np.testing.assert_allclose(weights["embedding.weight"], unit["embedding.weight"] * np.float32(0.1))
-    assert np.abs(Transformer(64, tokens=Vectors(1)).initial_weights(DIM, 0)["embedding.weight"]).max() <= 1
+    assert np.abs(Transformer(64, tokens=Vectors(1)).initial_weights(SIGNS, 0)["embedding.weight"]).max() <= 1
 
 
 def test_a_decoder_does_not_see_later_tokens_and_an_encoder_does():
@@ -82,23 +84,23 @@ def test_flops_count_every_use_of_a_weight_and_the_products_of_attention():
     tokens, width = DIM, 16
     linear = tokens * (4 * width * width + 2 * width * 24)
     attention = 2 * tokens * tokens * width
-    assert flops_per_sample(model.parameters(DIM)) == 6 * (linear + attention + width) + 4 * tokens * width
+    assert flops_per_sample(model.parameters(SIGNS)) == 6 * (linear + attention + width) + 4 * tokens * width
 
 
 def test_flops_agree_with_the_counter_of_torch_up_to_the_lookups():
     from torch.utils.flop_counter import FlopCounterMode
 
-    model = Transformer(32, depth=2, tokens=Symbols(10), num_outputs=7, causal=True, bias=False)
-    module = load(model)
+    model, digits = Transformer(32, depth=2, causal=True, bias=False), Signature((DIM,), symbols=10, outputs=(7,))
+    module = load(model, digits)
 
     def products(number):  # of [T, width] with [T, width], in all heads together
         return lambda q, k, *_, **__: number * 2 * q[0] * q[1] * k[1] * q[2]
 
     mapping = {FORWARD.overloadpacket: products(2), BACKWARD.overloadpacket: products(4)}
     with FlopCounterMode(display=False, custom_mapping=mapping) as counter:
-        module(torch.zeros(4, DIM)).sum().backward()
-    ours = 4 * flops_per_sample(model.parameters(DIM))
-    # Torch counts one-hot products where we count lookups.
+        module(torch.zeros(4, DIM, dtype=torch.int64)).sum().backward()
+    ours = 4 * flops_per_sample(model.parameters(digits))
+    # Torch does not count lookups.
     assert counter.get_total_flops() == pytest.approx(ours, rel=0.02)
 
 
@@ -116,18 +118,39 @@ def test_the_last_token_alone_attends_in_the_last_layer_and_nothing_else_changes
     assert torch.allclose(outs[0], expected, atol=1e-6)
 
 
-def test_a_model_with_the_wrong_number_of_outputs_is_refused():
-    task = ModularAddition(50, 7)
-    for model in (MLP(8), Transformer(8, tokens=Symbols(10))):
-        with pytest.raises(HeadstartError, match=r"1 outputs and ModularAddition asks for 7.*num_outputs=7"):
-            Run(task, model, Online(), CrossEntropy(), SGD(0.1))
-    with pytest.raises(HeadstartError, match="3 outputs and Parity asks for 1"):
-        Run(Parity(8, 2), Transformer(8, num_outputs=3), Online(), Logistic(), SGD(0.1))
+def test_a_model_that_does_not_fit_the_signature_of_its_task_is_refused():
+    task = ModularArithmetic(50, 7)
+    with pytest.raises(HeadstartError, match=r"10 symbols; look them up by MLP\(embedding=Embedding"):
+        Run(task, MLP(8), Online(), CrossEntropy(), SGD(0.1))
+    with pytest.raises(HeadstartError, match=r"readout='tokens'.*shape \(7,\), not one row .* each of 4 tokens"):
+        Run(task, Transformer(8, readout="tokens"), Online(), CrossEntropy(), SGD(0.1))
+    with pytest.raises(HeadstartError, match=r"readout='mean'.*shape \(4, 7\), one row .* use readout='tokens'"):
+        Transformer(8).parameters(Signature((4,), symbols=10, outputs=(4, 7)))
+
+
+def test_the_outputs_and_the_symbols_are_those_of_the_task():
+    shapes = {p.name: p.shape for p in Transformer(8).parameters(ModularArithmetic(50, 7).signature)}
+    assert (shapes["embedding.weight"], shapes["position.weight"]) == ((10, 8), (4, 8))
+    assert (shapes["readout.weight"], shapes["readout.bias"]) == ((7, 8), (7,))
+
+
+def test_every_token_read_by_itself_sees_what_one_last_token_would():
+    digits = Signature((5,), symbols=6, outputs=(5, 3))
+    every, last = (Transformer(8, heads=2, causal=True, readout=readout) for readout in ("tokens", "last"))
+    x = torch.arange(10).reshape(2, 5) % 6
+    assert flops_per_sample(every.parameters(digits)) > flops_per_sample(last.parameters(replace(digits, outputs=(3,))))
+    module = load(every, digits)
+    for length in (1, 3, 5):
+        short = load(last, Signature((5,), symbols=6, outputs=(3,)))
+        short.length = length
+        with torch.no_grad():
+            short.position.weight = torch.nn.Parameter(short.position.weight[:length].clone())
+            assert torch.allclose(short(x[:, :length]), module(x)[:, length - 1], atol=1e-6)
 
 
 def test_query_key_scales_touch_query_and_key_weights_only():
-    method, optimizer = QueryKey(rate=3, init=8), SGD(0.1)
-    for parameter in Transformer(16).parameters(DIM):
+    method, optimizer = LayerScale.query_key(rate=3, init=8), SGD(0.1)
+    for parameter in Transformer(16).parameters(SIGNS):
         scaled = parameter.role in (Role.QUERY, Role.KEY)
         assert method.init_scale(parameter) == (8 if scaled else 1)
         assert method.rate_scale(parameter, optimizer) == (3 if scaled else 1)
@@ -152,5 +175,5 @@ def test_query_key_scales_multiply_the_logits_by_their_square():
 
 @pytest.mark.parametrize("factor", [0, -1, float("inf"), "2"])
 def test_a_query_key_factor_is_a_number_above_zero(factor):
-    with pytest.raises(HeadstartError, match="QueryKey"):
-        QueryKey(rate=factor)
+    with pytest.raises(HeadstartError, match=r"LayerScale\(rate="):
+        LayerScale.query_key(rate=factor)

@@ -72,3 +72,16 @@ def test_a_place_in_the_middle_of_an_epoch_can_be_observed_again():
 def test_auto_phases_are_refused_where_the_leading_metric_falls():
     with pytest.raises(HeadstartError, match=r"AutoPhases.*waits for a metric to rise.*relative_loss"):
         Run(SingleIndex(8), MLP(8), AutoPhases(), MSE(), SGD(0.1))
+
+
+def test_a_leg_may_end_on_a_metric_that_falls():
+    plan = AutoPhases(2, sizes=(8, 16), target=0.5, max_epochs=100, falling=True)
+    course = plan.course(Batch(8), 100)
+    place = course.start(0)
+    for step, metric in enumerate([None, 0.9, 0.7, 0.5]):
+        place = course.observe(place, step, metric)
+    assert (place.leg, place.began) == (1, 3)
+    waiting = course.start(0)
+    for step in range(20):
+        waiting = course.observe(waiting, step)  # without a metric it goes on
+    assert waiting.leg == 0

@@ -1,5 +1,7 @@
 """What every study must be. A new study joins by existing."""
 
+import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,13 +13,25 @@ from headstart.lab.conduct import conduct, make_report
 from headstart.lab.figures import save_figure
 from headstart.lab.progress import Silent
 from headstart.lab.study import stored
-from headstart.studies import all_studies, find, select
+from headstart.studies import all_studies, find, names, select
 from headstart.studies.less_data._transformers import with_medians
 
 STUDIES = [pytest.param(study, id=name) for name, study in all_studies().items()]
+# Two per paper run in `make test`; `make test-all` runs all.
+QUICK = {"less_data/mini_and_full_batch_mlp", "less_data/random_labels_transformers"}
+RUNNING = [
+    pytest.param(study, id=name, marks=() if name in QUICK else pytest.mark.slow)
+    for name, study in all_studies().items()
+]
 
 
-@pytest.mark.parametrize("study", STUDIES)
+def test_two_studies_per_paper_run_in_every_test():
+    papers = [name.partition("/")[0] for name in all_studies()]
+    assert sorted(name.partition("/")[0] for name in QUICK) == sorted([*set(papers)] * 2)
+    assert set(all_studies()) >= QUICK
+
+
+@pytest.mark.parametrize("study", RUNNING)
 def test_a_study_runs_its_smoke_preset_and_draws_its_figure(study, tmp_path):
     knobs = study.knobs("smoke")
     with hs.open_store(tmp_path / "s.sqlite") as store:
@@ -78,6 +92,26 @@ def test_another_first_seed_replicates_a_study_on_new_seeds_at_the_same_learning
 def test_a_paper_is_the_studies_of_its_folder():
     assert [s.name for s in select("less_data")] == [n for n in all_studies() if n.startswith("less_data/")]
     assert select("less_data", only="mlp")
+
+
+LOADED = """
+import sys
+import headstart as hs
+from headstart.studies import find, names, select
+assert len(names()) > 20
+before = set(sys.modules)
+chosen = select("less_data/no_gap") + [find("less_data/no_gap")]
+assert {study.name for study in chosen} == {"less_data/no_gap"}
+files = [m.partition("studies.")[2] for m in set(sys.modules) - before if m.startswith("headstart.studies.")]
+print(*sorted(name.replace(".", "/") for name in files))
+"""
+
+
+def test_a_study_is_found_by_its_name_without_importing_any_other():
+    done = subprocess.run([sys.executable, "-c", LOADED], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert set(done.stdout.split()) & set(names()) == {"less_data/no_gap"}
+    assert set(names()) == set(all_studies())
 
 
 USERS_STUDY = Path(__file__).parent / "users_study.py"

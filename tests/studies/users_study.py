@@ -3,7 +3,6 @@
 from dataclasses import dataclass, replace
 
 import headstart as hs
-from headstart.tasks.parity import ACCURACY
 
 
 @dataclass(frozen=True)
@@ -15,8 +14,12 @@ class Majority:
     semantics = 1
     losses = ("mse",)
     num_test = 64
-    metrics = (ACCURACY,)
+    metrics = (hs.sign_accuracy(),)
     population_size = None
+
+    @property
+    def signature(self):
+        return hs.Signature((self.dim,))
 
     def sample(self, seed, ids, stream=hs.Stream.DATA):
         inner = hs.Parity(self.dim, 1).sample(seed, ids, stream)

@@ -24,3 +24,15 @@ def check_positive(owner: str, name: str, value: object) -> None:
     """Raise unless `value` is a finite number above zero."""
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < float("inf"):
         raise HeadstartError(f"{owner}({name}={value!r}): {name} is a finite number above 0")
+
+
+def check_nonnegative(owner: str, name: str, value: object) -> None:
+    """Raise unless `value` is a finite number of at least zero."""
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < float("inf"):
+        raise HeadstartError(f"{owner}({name}={value!r}): {name} is a finite number of at least 0")
+
+
+def check_fraction(owner: str, name: str, value: object) -> None:
+    """Raise unless `value` is a number in [0, 1]."""
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= 1:
+        raise HeadstartError(f"{owner}({name}={value!r}): {name} is a fraction in [0, 1]")

@@ -24,7 +24,8 @@ class Role(StrEnum):
 class Parameter:
     """One tensor of a model: its name in the module, Role, layer (0 is next to the input), shape and fan-in.
 
-    `flops` is what its uses in one training sample cost; None: it is used once, see `flops_per_sample`.
+    `flops` is what its uses in one training sample cost; None: it is used once, see `flops_per_sample`. A `fixed`
+    parameter keeps its initial values.
     """
 
     name: str
@@ -33,3 +34,4 @@ class Parameter:
     shape: tuple[int, ...]
     fan_in: int
     flops: int | None = None
+    fixed: bool = False

@@ -1,7 +1,7 @@
 """What a run recorded, and collections of such records."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
@@ -9,9 +9,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headstart.core.errors import HeadstartError
+from headstart.core.units import Cost
 
 if TYPE_CHECKING:
     import pandas as pd
+
+
+AXES = ("steps", "samples", "flops")
 
 
 class Status(StrEnum):
@@ -27,7 +31,8 @@ class Trace:
     """The curves of one run: `values[metric]` is float64[records], aligned with `steps`, `samples` and `flops`.
 
     `steps` counts optimizer steps, `samples` the samples in all gradients so far with repeats (compute), `flops` the
-    training FLOPs. A diverged run keeps what it recorded before its loss ceased to be finite.
+    training FLOPs; all begin at 0. `before` is what the runs it started from had cost by then, failed attempts and
+    searches included. A diverged run keeps what it recorded before its loss ceased to be finite.
     """
 
     cell: str
@@ -39,6 +44,14 @@ class Trace:
     status: Status = Status.FINISHED
     seconds: float = 0.0
     labels: Mapping[str, str] = field(default_factory=dict)
+    before: Cost = Cost()
+
+    def axis(self, name: str, total: bool = False) -> NDArray[np.float64]:
+        """The axis "steps", "samples" or "flops"; with `total`, with the cost of the runs it started from."""
+        if name not in AXES:
+            raise HeadstartError(f"axis({name!r}): choose one of {', '.join(AXES)}")
+        own = np.asarray(getattr(self, name), dtype=np.float64)
+        return own + getattr(self.before, name) if total else own
 
     def __getitem__(self, metric: str) -> NDArray[np.float64]:
         if metric not in self.values:
@@ -48,10 +61,11 @@ class Trace:
 
 @dataclass(frozen=True)
 class Summary:
-    """What a sweep of millions keeps of a run: the last value of every metric, and the area under its leading curve.
+    """What a sweep of millions keeps of a run: the area under its leading curve, and the last value of every metric.
 
     `area` is the mean over steps of the leading test metric, so the area under a seed-mean curve is the mean of the
-    seeds' areas. A diverged run is at chance from then on, in both.
+    seeds' areas; `final` is its last value. A diverged run is at chance from then on, in both. `last` has the last
+    recorded value of everything, before a divergence if there was one; runs stored by version 0.1 have none.
     """
 
     cell: str
@@ -60,6 +74,7 @@ class Summary:
     area: float
     final: float
     seconds: float
+    last: Mapping[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -105,7 +120,10 @@ class Traces(Sequence[Trace]):
         return out
 
     def to_pandas(self) -> "pd.DataFrame":
-        """One row a record: labels, cell, seed, status, step, samples, flops and a column for every metric."""
+        """One row per record: labels, cell, seed, status, step, samples, flops and a column for every metric.
+
+        Columns before_steps, before_samples, before_flops and before_seconds have the cost of the runs it started from.
+        """
         import pandas as pd
 
         frames = [
@@ -118,6 +136,7 @@ class Traces(Sequence[Trace]):
                     "step": trace.steps,
                     "samples": trace.samples,
                     "flops": trace.flops,
+                    **{f"before_{name}": value for name, value in asdict(trace.before).items()},
                     **trace.values,
                 }
             )

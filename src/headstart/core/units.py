@@ -10,7 +10,7 @@ from headstart.core.roles import Parameter
 
 @dataclass(frozen=True)
 class Batch:
-    """A mini-batch of `size` samples a step."""
+    """A mini-batch of `size` samples per step."""
 
     size: int = 128
 
@@ -39,8 +39,26 @@ class Budget:
         return (*range(0, self.steps, self.record_every), self.steps)
 
 
+@dataclass(frozen=True)
+class Cost:
+    """What training took: optimizer steps, samples in all gradients, training FLOPs, seconds. Costs add up."""
+
+    steps: int = 0
+    samples: int = 0
+    flops: float = 0.0
+    seconds: float = 0.0
+
+    def __add__(self, other: "Cost") -> "Cost":
+        return Cost(
+            self.steps + other.steps,
+            self.samples + other.samples,
+            self.flops + other.flops,
+            self.seconds + other.seconds,
+        )
+
+
 def flops_per_sample(parameters: Sequence[Parameter]) -> int:
-    """Training FLOPs a sample: 2 a weight forward, 4 backward. Vectors (biases) count 2 in all.
+    """Training FLOPs per sample: 2 per weight forward, 4 backward. Vectors (biases) count 2 in all.
 
     A parameter that is used several times, or in another way, says itself what it costs.
     """

@@ -1,8 +1,9 @@
-"""Level 5: what trains. `choose(run)` names the fastest engine that supports a run."""
+"""Level 6: what trains. `choose(run)` names the fastest engine that supports a run."""
 
 from headstart.engines.choose import Choice, choose, engines
 from headstart.engines.engine import Engine, Interrupted, Job, Outcome, Watch
 from headstart.engines.lower import Lowered, lower, samples_processed
+from headstart.engines.member import value_names
 
 __all__ = [
     "Choice",
@@ -16,4 +17,5 @@ __all__ = [
     "engines",
     "lower",
     "samples_processed",
+    "value_names",
 ]

@@ -5,8 +5,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
+from headstart.core.state import State
 from headstart.core.trace import Trace
-from headstart.models import Weights
+from headstart.core.units import Cost
+from headstart.methods import Hook
 from headstart.run import At, Run
 
 # Called with (index of the job, step reached); answers whether to stop and keep a checkpoint.
@@ -23,21 +25,26 @@ class Interrupted(Exception):
 
 @dataclass(frozen=True)
 class Job:
-    """A run to train, with what the outside world adds: weights to start from, weights to keep, a checkpoint file."""
+    """A run to train, with what the outside world adds.
+
+    `start` is the State that a `From` made for it, None for a fresh start; `before` is what its sources cost. `keep`
+    are the moments at which its State is asked for, `checkpoint` the file of a run under way.
+    """
 
     run: Run
-    start: Weights | None = None
+    start: State | None = None
     keep: tuple[At, ...] = ()
     checkpoint: Path | None = None
+    before: Cost = Cost()
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """A trained run: its trace, and its weights at the moments asked for; None for those it never reached."""
+    """A trained run: its trace, and its State at the moments asked for; None for those it never reached."""
 
     run: Run
     trace: Trace
-    weights: Mapping[At, Weights | None] = field(default_factory=dict)
+    states: Mapping[At, State | None] = field(default_factory=dict)
 
 
 class Engine(Protocol):
@@ -53,8 +60,13 @@ class Engine(Protocol):
         """Whether it releases the GIL, so that threads of one process train in parallel; else processes do."""
         ...
 
+    @property
+    def hooks(self) -> frozenset[Hook]:
+        """What it can do beyond plain training."""
+        ...
+
     def supports(self, run: Run, device: str = "cpu") -> str | None:
-        """None, or what this engine lacks to train the run on the device."""
+        """None, or what this engine lacks to train the run on the device: a hook, or a limit of its own."""
         ...
 
     def group_key(self, run: Run) -> Hashable:
@@ -62,7 +74,7 @@ class Engine(Protocol):
         ...
 
     def least_members(self, run: Run) -> int:
-        """How many runs with its key a call should have, where there are so many, however long they take."""
+        """The fewest runs per call, if that many share the key."""
         ...
 
     def seconds(self, run: Run) -> float:

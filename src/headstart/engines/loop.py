@@ -1,38 +1,53 @@
 """The reference engine: one run at a time, plain PyTorch. What it computes is what every other engine must compute."""
 
-import time
-from collections.abc import Hashable, Iterator, Sequence
-from dataclasses import dataclass, field
-from pathlib import Path
-from typing import Any
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import dataclass
+from typing import Any, TypeVar
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
+from torch.func import functional_call
 
 from headstart.core.errors import HeadstartError
-from headstart.core.files import replacing
-from headstart.core.trace import Status, Trace
-from headstart.core.units import FullBatch, flops_per_sample
-from headstart.engines.engine import Interrupted, Job, Outcome, Watch
-from headstart.engines.lower import Lowered, has_diverged, lower, samples_processed
-from headstart.models import Weights
+from headstart.core.samples import Samples
+from headstart.core.state import State
+from headstart.core.units import FullBatch
+from headstart.engines.engine import Job, Outcome, Watch
+from headstart.engines.lower import Lowered, lower, samples_processed
+from headstart.engines.member import Member, train_together
+from headstart.losses import Loss
+from headstart.methods import Hook
 from headstart.plans import Place
-from headstart.run import At, Reaches, Run, Step, reached
-from headstart.tasks import Samples, held_out
+from headstart.run import Run
+from headstart.tasks import held_out
 
+T = TypeVar("T")
 # Gradients of a full batch are summed over chunks this long, so that activations stay in cache.
 CHUNK = 2**11
 # Mini-batches are drawn for this many steps at once; ids are pure functions of the step, so nothing else changes.
 BLOCK = 64
+# Steps of this many FLOPs gain from several threads.
+_LARGE_STEP = 2e9
 
 
 @dataclass(frozen=True)
 class Loop:
-    """Plain PyTorch, one run at a time, on one thread, with a checkpoint every `checkpoint_seconds`."""
+    """Plain PyTorch, one run at a time, with a checkpoint every `checkpoint_seconds`.
+
+    On one thread, but for models so large that they gain from more: those take as many as torch is set to, and their
+    sums depend on the number.
+    """
 
     checkpoint_seconds: float = 10.0
     name: str = "loop"
     in_threads: bool = False
+
+    @property
+    def hooks(self) -> frozenset[Hook]:
+        """All."""
+        return frozenset(Hook)
 
     def supports(self, run: Run, device: str = "cpu") -> str | None:
         """Everything."""
@@ -47,9 +62,8 @@ class Loop:
         return 1
 
     def seconds(self, run: Run) -> float:
-        """From a step of about 0.3 ms and 30 ps a training FLOP; evaluation counts as a third."""
-        flops = flops_per_sample(run.model.parameters(run.task.dim))
-        samples = samples_processed(run)
+        """From a step of about 0.3 ms and 30 ps per training FLOP; evaluation counts as a third."""
+        flops, samples = lower(run).flops, samples_processed(run)
         evaluation = len(run.budget.recorded_steps()) * run.task.num_test * flops / 3
         return run.budget.steps * 3e-4 + 3e-11 * (samples * flops + evaluation)
 
@@ -58,19 +72,45 @@ class Loop:
         course = lower(run).course
         rows = [pool.size or (run.task.population_size or 0) for pool in (leg.pool for leg in course.legs)]
         pooled = max(rows) if isinstance(run.batch, FullBatch) else max(leg.pool.size or 0 for leg in course.legs)
-        parameters = sum(int(np.prod(p.shape)) for p in run.model.parameters(run.task.dim))
-        return 4.0 * ((pooled + run.task.num_test + BLOCK * (course.batch or 0)) * (run.task.dim + 1) + 16 * parameters)
+        parameters = sum(int(np.prod(p.shape)) for p in run.parameters)
+        each = run.task.signature.num_inputs + 1
+        return 4.0 * ((pooled + run.task.num_test + BLOCK * (course.batch or 0)) * each + 16 * parameters)
 
     def train(self, jobs: Sequence[Job], device: str = "cpu", watch: Watch | None = None) -> Iterator[Outcome]:
         """Train the jobs one after another."""
         check_device(device)
         for index, job in enumerate(jobs):
-            threads = torch.get_num_threads()
-            torch.set_num_threads(1)  # small steps are slower on two threads, and sums must not depend on the count
-            try:
-                yield _Training(job, device, self.checkpoint_seconds).finish(index, watch)
-            finally:
-                torch.set_num_threads(threads)
+            member = Member.of(index, job, self.name)
+            training = _Training(member, device)
+            ended = train_together([member], training, watch, self.checkpoint_seconds)
+            within = nullcontext if _is_large(member.lowered) else one_thread
+            yield from (outcome for _, outcome in each_within(within, ended))
+
+
+def _is_large(lowered: Lowered) -> bool:
+    """Whether steps gain from several threads."""
+    return samples_processed(lowered.run) / lowered.run.budget.steps * lowered.flops >= _LARGE_STEP
+
+
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """One torch thread: small steps are slower on two, and sums must not depend on the count."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(threads)
+
+
+def each_within(context: Callable[[], AbstractContextManager[None]], items: Iterator[T]) -> Iterator[T]:
+    """The items, each made within a context that the caller does not see between them."""
+    while True:
+        with context():
+            item = next(items, None)
+        if item is None:
+            return
+        yield item
 
 
 def check_device(device: str) -> None:
@@ -81,248 +121,243 @@ def check_device(device: str) -> None:
         raise HeadstartError(f"--device {device}: not available on this machine; there is {here}")
 
 
+@dataclass(frozen=True)
+class _Batch:
+    """Inputs, targets and the weight of each target, None for equal ones."""
+
+    x: torch.Tensor
+    y: torch.Tensor
+    weight: torch.Tensor | None = None
+
+    def __getitem__(self, rows: Any) -> "_Batch":
+        return _Batch(self.x[rows], self.y[rows], None if self.weight is None else self.weight[rows])
+
+    @property
+    def count(self) -> Any:
+        """What a sum over targets is divided by to be a mean."""
+        return self.y.numel() if self.weight is None else self.weight.sum()
+
+    def chunks(self) -> Iterator["_Batch"]:
+        """Parts that stay in cache."""
+        return (self[first : first + CHUNK] for first in range(0, len(self.y), CHUNK))
+
+    def weighted(self, values: torch.Tensor) -> torch.Tensor:
+        """Values of the targets times their weights."""
+        return values if self.weight is None else values * self.weight
+
+    def mean(self, scores: torch.Tensor) -> float:
+        """The mean over targets of a score, in float64."""
+        if self.weight is None:
+            return scores.double().mean().item()
+        return (scores.double() * self.weight).sum().item() / self.weight.double().sum().item()
+
+
 class _Feed:
     """The tensors of each step's batch: pools are made once, fresh samples a block of steps at a time."""
 
-    def __init__(self, run: Run, lowered: Lowered, device: str) -> None:
-        self.run, self.lowered, self.course, self.device = run, lowered, lowered.course, device
+    def __init__(self, lowered: Lowered, device: str) -> None:
+        self.run, self.lowered, self.course, self.device = lowered.run, lowered, lowered.course, device
         self.leg: int | None = None
         self.block: tuple[tuple[int, int], int, int] | None = None
-        self.x, self.y = torch.empty(0), torch.empty(0)
-        self.block_x, self.block_y = torch.empty(0), torch.empty(0)
+        self.pool = self.drawn = _Batch(torch.empty(0), torch.empty(0))
 
-    def batch(self, place: Place, step: int) -> tuple[torch.Tensor, torch.Tensor]:
-        """Inputs [n, dim] and targets [n] of the batch at `step`."""
+    def batch(self, place: Place, step: int) -> _Batch:
+        """The batch at `step`."""
         self._hold(place)
         size = self.course.batch
         if size is None:
-            return self.x, self.y
+            return self.pool
         if self.block is None or self.block[0] != place.stretch or not self.block[1] <= step < self.block[2]:
             self._draw(place, step)
         assert self.block is not None
-        rows = slice((step - self.block[1]) * size, (step - self.block[1] + 1) * size)
-        return self.block_x[rows], self.block_y[rows]
+        return self.drawn[(step - self.block[1]) * size : (step - self.block[1] + 1) * size]
 
     def _hold(self, place: Place) -> None:
         if place.leg == self.leg:
             return
         self.leg = place.leg
         if self.course.pool(place).size is not None:
-            self.x, self.y = self._tensors(self.lowered.pool(place.leg))
+            self.pool = self.tensors(self.lowered.pool(place.leg))
         elif self.course.batch is None:
-            self.x, self.y = self._tensors(self.run.task.population(self.run.seed))
+            self.pool = self.tensors(self.run.task.population(self.run.seed))
 
     def _draw(self, place: Place, step: int) -> None:
         left = self.course.steps_left(place, step)
         num_steps = BLOCK if left is None else min(BLOCK, left)
+        # Rows of finite tasks end with the last step: nothing beyond the batch after it is asked for.
+        num_steps = min(num_steps, self.run.budget.steps + 1 - step)
         ids = self.course.ids(place, step, num_steps)
         pool = self.course.pool(place)
         if pool.size is None:
-            self.block_x, self.block_y = self._tensors(self.lowered.draw(place.leg, ids))
+            self.drawn = self.tensors(self.lowered.draw(place.leg, ids))
         else:
-            rows = torch.from_numpy(ids - pool.first).to(self.device)
-            self.block_x, self.block_y = self.x[rows], self.y[rows]
+            self.drawn = self.pool[torch.from_numpy(ids - pool.first).to(self.device)]
         self.block = (place.stretch, step, step + num_steps)
 
-    def _tensors(self, data: Samples) -> tuple[torch.Tensor, torch.Tensor]:
-        return torch.from_numpy(data.x).to(self.device), torch.from_numpy(data.y).to(self.device)
+    def tensors(self, data: Samples) -> _Batch:
+        """Samples on the device; real numbers in the precision of the run, symbols as they are."""
 
+        def moved(array: NDArray[Any] | None) -> Any:
+            if array is None:
+                return None
+            real = np.issubdtype(array.dtype, np.floating)
+            return torch.from_numpy(array.astype(self.lowered.dtype, copy=False) if real else array).to(self.device)
 
-@dataclass
-class _Records:
-    """The growing curves of a run."""
-
-    steps: list[int] = field(default_factory=list)
-    samples: list[int] = field(default_factory=list)
-    values: dict[str, list[float]] = field(default_factory=dict)
-
-    def add(self, step: int, samples: int, values: dict[str, float]) -> None:
-        self.steps.append(step)
-        self.samples.append(samples)
-        for name, value in values.items():
-            self.values.setdefault(name, []).append(value)
+        return _Batch(moved(data.x), moved(data.y), moved(data.weight))
 
 
 class _Training:
-    """One run under way. Everything that changes is in the module, the optimizer and the fields saved by `_save`."""
+    """One run under way: the module, the optimizer, and the memory of its methods."""
 
-    def __init__(self, job: Job, device: str, checkpoint_seconds: float) -> None:
-        self.job, self.run, self.device = job, job.run, device
-        self.checkpoint_seconds = checkpoint_seconds
-        lowered = lower(self.run)
-        self.course = lowered.course
-        self.module, self.groups = _build(self.run, lowered, job.start, device)
-        self.optimizer = self.run.optimizer.build(self.groups)
-        self.flops = flops_per_sample(lowered.parameters)
-        self.roles = {p.name: p.role for p in lowered.parameters}
-        self.feed = _Feed(self.run, lowered, device)
-        self.aside = None if lowered.aside is None else _Feed(self.run, lowered.aside, device)
-        test = held_out(self.run.task, self.run.seed)
-        self.test = tuple(torch.from_numpy(a).to(device) for a in (test.x, test.y))
-        self.step, self.samples, self.seconds = 0, 0, 0.0
-        self.place = self.course.start(self.run.seed)
-        self.observed: float | None = None
-        self.records = _Records()
-        self.kept: dict[At, Weights] = {}
+    def __init__(self, member: Member, device: str) -> None:
+        self.member, self.lowered, self.run = member, member.lowered, member.run
+        self.course, self.device = self.lowered.course, device
+        # Where the model is rewritten, at the start of the run, not where it goes on.
+        origin = self.lowered.begin(member.job.start).weights if Hook.REWRITE in self.lowered.hooks else {}
+        self.origin = {name: torch.from_numpy(array.copy()).to(device) for name, array in origin.items()}
+        self.module = self.run.model.module(self.run.task.signature).to(device)
+        if self.lowered.dtype is np.float64:
+            self.module.double()
+        self.named = dict(self.module.named_parameters())
+        rates = zip(self.lowered.parameters, self.lowered.rates, strict=True)
+        self.optimizer = self.run.optimizer.build([{"params": [self.named[p.name]], "lr": lr} for p, lr in rates])
+        self.memory: dict[int, dict[str, torch.Tensor]] = {}
+        self.set_state(member.take())
+        self.feed = _Feed(self.lowered, device)
+        self.aside = None if self.lowered.aside is None else _Feed(self.lowered.aside, device)
+        self.test = self.feed.tensors(held_out(self.run.task, self.run.seed))
+        self.at, self.observed = member.place, None if not self.course.adaptive else 0.0
+        self.step = member.step
 
-    def finish(self, index: int, watch: Watch | None) -> Outcome:
-        """Train to the end of the budget, or to divergence."""
-        self._load()
-        began = saved = time.monotonic()
-        before = self.seconds
-        recorded = set(self.run.budget.recorded_steps())
-        status = Status.FINISHED
-        while True:
-            self.place = self.course.observe(self.place, self.step, self.observed)
-            if self.step in recorded and self.step not in self.records.steps[-1:]:
-                values = self._evaluate()
-                first = {name: curve[0] for name, curve in self.records.values.items()}
-                if has_diverged(values, first or None):
-                    status = Status.DIVERGED
-                    break
-                self.records.add(self.step, self.samples, values)
-                self._keep()
-                self.seconds = before + time.monotonic() - began
-                due = time.monotonic() - saved > self.checkpoint_seconds
-                stop = watch(index, self.step) if watch else False
-                if (due or stop) and self.step < self.run.budget.steps:
-                    self._save()
-                    saved = time.monotonic()
-                    if stop:
-                        raise Interrupted
-            elif self.job.keep:
-                self._keep()
-            if self.step == self.run.budget.steps:
-                break
-            self._advance()
-        self.seconds = before + time.monotonic() - began
-        return Outcome(self.run, self._trace(status), {at: self.kept.get(at) for at in self.job.keep})
+    def advance(self, active: Sequence[int], step: int, until: int) -> int:
+        """Steps step .. until - 1. The course observes before every step, and before the record that follows."""
+        samples = 0
+        for self.step in range(step, until):
+            samples += self._step()
+            self.at = self.course.observe(self.at, self.step + 1, self.observed)
+        self.step = until
+        return samples
 
-    def _advance(self) -> None:
+    def _step(self) -> int:
         """One optimizer step on the mean loss of the batch. A course that adapts observes the batch's metric."""
-        x, y = self.feed.batch(self.place, self.step)
-        aside = self._gradients_aside()
+        batch, loss = self.feed.batch(self.at, self.step), self.lowered.losses[self.at.leg]
+        self.module.train()
+        aside = self._gradients_aside(loss)
         self.optimizer.zero_grad(set_to_none=True)
         score = 0.0
-        for chunk_x, chunk_y in zip(x.split(CHUNK), y.split(CHUNK), strict=True):
-            prediction = self.module(chunk_x)
-            loss = self.run.loss(prediction, chunk_y).sum() / len(y)
-            loss.backward()
+        for part in batch.chunks():
+            prediction = self._predict(part.x)
+            (part.weighted(loss(prediction, part.y)).sum() / batch.count).backward()
             if self.course.adaptive:
-                scores = self.run.task.metrics[0].score(prediction.detach(), chunk_y)
-                score += scores.double().mean().item() * len(chunk_y)
-        self.observed = score / len(y) if self.course.adaptive else None
+                score += part.mean(self.run.task.metrics[0].score(prediction.detach(), part.y)) * len(part.y)
+        self.observed = score / len(batch.y) if self.course.adaptive else None
         for weight, gradient in aside:
             weight.grad = gradient
-        self.optimizer.step()
-        self.step += 1
-        self.samples += len(y) + self.course.samples_aside
+        self._transform()
+        self._update()
+        return len(batch.y) + self.course.samples_aside
 
-    def _gradients_aside(self) -> list[tuple[torch.nn.Parameter, torch.Tensor]]:
+    def _predict(self, x: torch.Tensor) -> Any:
+        """The module's predictions, or those of what methods make of it."""
+        rewriting = self.lowered.using(Hook.REWRITE)
+        if not rewriting:
+            return self.module(x)
+        forward: Any = lambda weights, x: functional_call(self.module, weights, (x,))  # noqa: E731
+        for _, method in rewriting:
+            forward = _rewritten(method, forward, self.origin)
+        return forward(self.named, x)
+
+    def _gradients_aside(self, loss: Loss) -> list[tuple[torch.nn.Parameter, torch.Tensor]]:
         """Gradients at the same weights on another batch, for the parameters that learn from it."""
         if self.course.aside is None or self.aside is None:
             return []
-        x, y = self.aside.batch(self.course.aside.course.start(self.run.seed), self.step)
-        named = dict(self.module.named_parameters())
-        chosen = [named[name] for name, role in self.roles.items() if role in self.course.aside.roles]
-        if not chosen:
-            return []
-        gradients = torch.autograd.grad(self.run.loss(self.module(x), y).mean(), chosen)
-        return list(zip(chosen, gradients, strict=True))
+        place = self.course.aside.course.start(self.run.seed, self.at.fresh)
+        batch = self.aside.batch(place, self.step)
+        chosen = [self.named[p.name] for p in self.lowered.parameters if p.role in self.course.aside.roles]
+        total = batch.weighted(loss(self._predict(batch.x), batch.y)).sum() / batch.count
+        return list(zip(chosen, torch.autograd.grad(total, chosen), strict=True))
 
     @torch.no_grad()
-    def _evaluate(self) -> dict[str, float]:
+    def _transform(self) -> None:
+        """What methods make of the gradients."""
+        for number, method in self.lowered.using(Hook.GRADIENTS):
+            gradients = {name: w.grad for name, w in self.named.items() if w.grad is not None}
+            weights = {name: w.detach() for name, w in self.named.items()}
+            memory = self.memory.get(number, {})
+            changed, kept = method.transform(gradients, memory, weights, self.lowered.named, self.step)
+            self.memory[number] = kept
+            for name, gradient in changed.items():
+                self.named[name].grad = gradient
+
+    @torch.no_grad()
+    def _update(self) -> None:
+        """The step itself: rates by the schedule, decay that torch's optimizer lacks, the projections of methods."""
+        factor, shrink = self.lowered.factors[self.step], self.run.optimizer.shrink
+        for group, rate in zip(self.optimizer.param_groups, self.lowered.rates, strict=True):
+            group["lr"] = rate * factor
+            if shrink:
+                group["params"][0].mul_(1 - group["lr"] * shrink)
+        self.optimizer.step()
+        for _, method in self.lowered.using(Hook.PROJECTION):
+            weights = {name: w.detach() for name, w in self.named.items()}
+            for name, weight in method.project(weights, self.lowered.named).items():
+                self.named[name].copy_(weight)
+
+    @torch.no_grad()
+    def evaluate(self, active: Sequence[int]) -> NDArray[np.float64]:
         """Test metrics, the same on the batch the next step takes, and weight norms by role."""
-        values = {}
-        batches = {"test": self.test, "train": self.feed.batch(self.place, self.step)}
-        for split, (x, y) in batches.items():
-            prediction = torch.cat([self.module(chunk) for chunk in x.split(CHUNK)])
-            for metric in self.run.task.metrics:
-                values[f"{split}_{metric.name}"] = metric.score(prediction, y).double().mean().item()
-            values[f"{split}_loss"] = self.run.loss(prediction, y).double().mean().item()
+        self.module.eval()
+        values = []
+        for batch in (self.test, self.feed.batch(self.at, self.step)):
+            prediction = torch.cat([self._predict(part.x) for part in batch.chunks()])
+            values += [batch.mean(metric.score(prediction, batch.y)) for metric in self.run.task.metrics]
+            values.append(batch.mean(self.run.loss(prediction, batch.y)))
         squares: dict[str, float] = {}
-        for name, weight in self.module.named_parameters():
-            role = f"norm_{self.roles[name]}"
-            squares[role] = squares.get(role, 0.0) + weight.double().square().sum().item()
-        return values | {role: square**0.5 for role, square in squares.items()}
+        for parameter in self.lowered.parameters:
+            square = self.named[parameter.name].double().square().sum().item()
+            squares[parameter.role] = squares.get(parameter.role, 0.0) + square
+        return np.array([[*values, *(square**0.5 for square in squares.values())]])
 
-    def _keep(self) -> None:
-        """Copy the weights at each moment asked for that is now."""
-        for at in self.job.keep:
-            if at in self.kept:
-                continue
-            now = self.step == at.step if isinstance(at, Step) else self._reached_now(at)
-            if now:
-                self.kept[at] = {k: v.detach().cpu().numpy().copy() for k, v in self.module.state_dict().items()}
+    def place(self, member: int) -> Place:
+        """Where the run stands."""
+        return self.at
 
-    def _reached_now(self, at: Reaches) -> bool:
-        values = {name: np.asarray(curve) for name, curve in self.records.values.items()}
-        return self.records.steps[-1:] == [self.step] and reached(self.run, at, values)
+    def retain(self, active: Sequence[int]) -> None:
+        """There is one member."""
 
-    def _trace(self, status: Status) -> Trace:
-        samples = np.asarray(self.records.samples, dtype=np.int64)
-        return Trace(
-            cell=self.run.cell,
-            seed=self.run.seed,
-            steps=np.asarray(self.records.steps, dtype=np.int64),
-            samples=samples,
-            flops=samples.astype(np.float64) * self.flops,
-            values={k: np.asarray(v, dtype=np.float64) for k, v in self.records.values.items()},
-            status=status,
-            seconds=self.seconds,
-        )
+    def state(self, member: int) -> State:
+        """A copy of all that changes."""
+        moments, ages = {}, {}
+        for name, weight in self.named.items():
+            for what, value in self.optimizer.state.get(weight, {}).items():
+                if what == "step":
+                    ages[f"age/{name}"] = np.asarray(int(value))
+                elif value is not None:
+                    moments[f"{what}/{name}"] = _array(value)
+        hooks = {f"{n}/{name}": _array(t) for n, memory in self.memory.items() for name, t in memory.items()}
+        kept = self.module.state_dict()  # without buffers that are constants of the module
+        buffers = {name: _array(buffer) for name, buffer in self.module.named_buffers() if name in kept}
+        weights = {name: _array(weight) for name, weight in self.named.items()}
+        return State(weights, buffers, moments, hooks, counters=ages)
 
-    def _save(self) -> None:
-        """Write the whole state."""
-        path = self.job.checkpoint
-        if path is None:
-            return
-        state = {
-            "run": [self.run.cell, self.run.seed],
-            "step": self.step,
-            "samples": self.samples,
-            "seconds": self.seconds,
-            "place": list(self.place),
-            "module": self.module.state_dict(),
-            "optimizer": self.optimizer.state_dict(),
-            "records": [self.records.steps, self.records.samples, self.records.values],
-            "kept": [{k: torch.from_numpy(v) for k, v in self.kept[at].items()} for at in self.kept],
-            "kept_at": [self.job.keep.index(at) for at in self.kept],
-            "keep": repr(self.job.keep),
-        }
-        with replacing(path) as temporary:
-            torch.save(state, temporary)
-
-    def _load(self) -> None:
-        """Go on from the checkpoint if there is one that fits; a checkpoint that cannot be read is not used."""
-        path: Path | None = self.job.checkpoint
-        if path is None or not path.exists():
-            return
-        try:
-            state = torch.load(path, map_location=self.device, weights_only=True)
-        except Exception:  # torch raises many kinds for a damaged file; training from the start is always right
-            return
-        mine = {"run": [self.run.cell, self.run.seed], "keep": repr(self.job.keep)}
-        if not isinstance(state, dict) or {name: state.get(name) for name in mine} != mine:
-            return
-        self.step, self.samples, self.seconds = state["step"], state["samples"], state["seconds"]
-        self.place = Place(*state["place"])
-        self.module.load_state_dict(state["module"])
-        self.optimizer.load_state_dict(state["optimizer"])
-        self.records = _Records(*state["records"])
-        self.kept = {
-            self.job.keep[i]: {k: v.cpu().numpy() for k, v in weights.items()}
-            for i, weights in zip(state["kept_at"], state["kept"], strict=True)
-        }
+    def set_state(self, state: State) -> None:
+        """Go on from a state."""
+        arrays = {**state.weights, **state.buffers}
+        self.module.load_state_dict({name: torch.from_numpy(np.array(array)) for name, array in arrays.items()})
+        for key, array in state.moments.items():
+            what, _, name = key.partition("/")
+            weight = self.named[name]
+            self.optimizer.state[weight][what] = torch.from_numpy(np.array(array)).to(self.device)
+            if f"age/{name}" in state.counters:
+                self.optimizer.state[weight]["step"] = torch.tensor(float(state.counter(f"age/{name}")))
+        for key, array in state.hooks.items():
+            number, _, name = key.partition("/")
+            self.memory.setdefault(int(number), {})[name] = torch.from_numpy(np.array(array)).to(self.device)
 
 
-def _build(
-    run: Run, lowered: Lowered, start: Weights | None, device: str
-) -> tuple[torch.nn.Module, list[dict[str, Any]]]:
-    """The module with its initial weights, and one parameter group a parameter."""
-    weights = lowered.scaled(run.fresh_weights()) if start is None else start
-    module = run.model.module(run.task.dim).to(device)
-    module.load_state_dict({name: torch.from_numpy(value) for name, value in weights.items()})
-    named = dict(module.named_parameters())
-    groups = [{"params": [named[p.name]], "lr": lr} for p, lr in zip(lowered.parameters, lowered.rates, strict=True)]
-    return module, groups
+def _rewritten(method: Any, forward: Any, origin: dict[str, torch.Tensor]) -> Any:
+    return lambda weights, x: method.predict(forward, weights, origin, x)
+
+
+def _array(tensor: torch.Tensor) -> NDArray[Any]:
+    return tensor.detach().cpu().numpy().copy()

@@ -1,20 +1,27 @@
-"""A run lowered to what every engine reads: its course, its samples, and a scale and a rate for each parameter."""
+"""A run lowered to what every engine reads: its course, its samples, plain numbers per parameter, and its hooks."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import cached_property, lru_cache
 from math import prod
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from headstart.core.errors import HeadstartError
 from headstart.core.roles import Parameter
+from headstart.core.samples import Samples
+from headstart.core.signature import Signature
+from headstart.core.state import Arrays, State
 from headstart.core.streams import Stream
-from headstart.methods import Method
-from headstart.models import Weights
+from headstart.core.units import flops_per_sample
+from headstart.losses import Loss
+from headstart.methods import Hook, Method
+from headstart.models import Model
+from headstart.optimizers import Constant
 from headstart.plans import Course
-from headstart.run import Run
-from headstart.tasks import Samples
+from headstart.run import From, Precision, Run
 
 
 @dataclass(frozen=True)
@@ -22,7 +29,7 @@ class Lowered:
     """What remains of a run's plan, optimizer and methods once every hook has been asked.
 
     `altering` are the methods that change the training samples of each leg of the course, in the order written; where
-    there are none an engine may draw the task's samples by itself.
+    there are none an engine may draw the task's samples by itself. `losses` are those that each leg minimises.
     """
 
     run: Run
@@ -31,6 +38,44 @@ class Lowered:
     parameters: tuple[Parameter, ...]
     init_scales: tuple[float, ...]
     rates: tuple[float, ...]
+    losses: tuple[Loss, ...]
+    hooks: frozenset[Hook]
+
+    def using(self, hook: Hook) -> tuple[tuple[int, Method], ...]:
+        """The methods that need this hook, in the order written, each with its number."""
+        return tuple((number, m) for number, m in enumerate(self.run.methods) if hook in m.hooks)
+
+    @property
+    def shared(self) -> tuple[Any, ...]:
+        """What must agree for runs to be stacked, beside shapes and courses: all that acts on stacks of tensors."""
+        on_tensors = (Hook.GRADIENTS, Hook.PROJECTION, Hook.REWRITE)
+        methods = tuple(self.using(hook) for hook in on_tensors)
+        return methods, self.losses, self.run.optimizer.schedule, self.run.precision, Hook.CARRIED_MOMENTS in self.hooks
+
+    @cached_property
+    def named(self) -> Mapping[str, Parameter]:
+        """The parameters by name."""
+        return {p.name: p for p in self.parameters}
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of the parameters."""
+        return tuple(self.named)
+
+    @property
+    def dtype(self) -> Any:
+        """The numbers that training computes with."""
+        return np.float64 if self.run.precision is Precision.FLOAT64 else np.float32
+
+    @cached_property
+    def factors(self) -> NDArray[np.float64]:
+        """What all rates are multiplied by in each step: float64[steps]."""
+        return self.run.optimizer.schedule.factors(self.run.budget.steps)
+
+    @property
+    def flops(self) -> float:
+        """Training FLOPs per sample."""
+        return flops_per_sample(self.parameters) * prod(m.flops_factor for m in self.run.methods)
 
     @property
     def aside(self) -> "Lowered | None":
@@ -52,17 +97,61 @@ class Lowered:
         assert pool.size is not None
         return self.draw(leg, np.arange(pool.first, pool.first + pool.size))
 
-    def scaled(self, weights: Weights) -> Weights:
-        """Fresh weights times the init scale of each parameter."""
-        return {
-            p.name: weights[p.name] * np.float32(scale)
-            for p, scale in zip(self.parameters, self.init_scales, strict=True)
+    def fresh(self) -> State:
+        """The start of a run from its own initial weights, times the init scale of each parameter."""
+        drawn = self.run.fresh_weights()
+        weights = {
+            name: (drawn[name] * np.float32(scale)).astype(self.dtype, copy=False)
+            for name, scale in zip(self.named, self.init_scales, strict=True)
         }
+        return State(weights, buffers=dict(first_buffers(self.run.model, self.run.task.signature)))
+
+    def begin(self, start: State | None) -> State:
+        """The State at step 0: `start`, or a fresh one, in the run's precision and where its methods project it."""
+        state = self.fresh() if start is None else start
+        weights = {name: np.asarray(state.weights[name], dtype=self.dtype) for name in self.named}
+        projecting = self.using(Hook.PROJECTION)
+        if projecting:
+            import torch
+
+            tensors = {name: torch.from_numpy(array.copy()) for name, array in weights.items()}
+            for _, method in projecting:
+                tensors |= method.project(tensors, self.named)
+            weights = {name: tensor.numpy() for name, tensor in tensors.items()}
+        return replace(state, weights=weights, hooks={})
+
+
+class _Built:
+    """A model for a signature, as a key: equal ones are built once, and those that cannot be hashed every time."""
+
+    def __init__(self, model: Any, signature: Any) -> None:
+        self.model, self.signature = model, signature
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Built) and (self.model, self.signature) == (other.model, other.signature)
+
+    def __hash__(self) -> int:
+        try:
+            return hash((self.model, self.signature))
+        except TypeError:
+            return id(self)
+
+
+def first_buffers(model: Model, signature: Signature) -> Arrays:
+    """What the buffers that a module saves hold before any step, by name."""
+    return _first_buffers(_Built(model, signature))
+
+
+@lru_cache(maxsize=64)
+def _first_buffers(built: _Built) -> Arrays:
+    module = built.model.module(built.signature)
+    kept = module.state_dict()
+    return {name: buffer.detach().numpy().copy() for name, buffer in module.named_buffers() if name in kept}
 
 
 def lower(run: Run) -> Lowered:
-    """Ask every method for its factors; they multiply in the order written."""
-    parameters = run.model.parameters(run.task.dim)
+    """Ask every method for its factors, which multiply in the order written, and for its hooks."""
+    parameters = run.parameters
     course = run.plan.course(run.batch, run.budget.steps)
     if course.aside is not None and not {p.role for p in parameters} & set(course.aside.roles):
         raise HeadstartError(
@@ -81,12 +170,41 @@ def lower(run: Run) -> Lowered:
         course=course,
         altering=altering,
         parameters=parameters,
-        init_scales=tuple(prod((m.init_scale(p) for m in run.methods), start=1.0) for p in parameters),
-        rates=tuple(
-            prod((m.rate_scale(p, run.optimizer) for m in run.methods), start=run.optimizer.rate(p.role))
-            for p in parameters
-        ),
+        init_scales=run.init_scales,
+        rates=tuple(_rate(run, p) for p in parameters),
+        losses=tuple(_loss(run, number) for number in range(len(course.legs))),
+        hooks=_hooks(run, course, altering),
     )
+
+
+def _rate(run: Run, parameter: Parameter) -> float:
+    if parameter.fixed:
+        return 0.0
+    return prod((m.rate_scale(parameter, run.optimizer) for m in run.methods), start=run.optimizer.lr)
+
+
+def _loss(run: Run, leg: int) -> Loss:
+    chosen = [loss for method in run.methods if (loss := method.loss(leg)) is not None]
+    return chosen[-1] if chosen else run.loss
+
+
+def _hooks(run: Run, course: Course, altering: tuple[tuple[Method, ...], ...]) -> frozenset[Hook]:
+    asked = {
+        Hook.SAMPLES: any(altering),
+        Hook.SCHEDULE: not isinstance(run.optimizer.schedule, Constant),
+        Hook.FLOAT64: run.precision is Precision.FLOAT64,
+        Hook.CARRIED_MOMENTS: isinstance(run.start, From) and run.start.carry.moments,
+        Hook.ADAPTIVE: course.adaptive,
+        Hook.FAVOURED: any(leg.favoured is not None for leg in course.legs),
+        Hook.ASIDE: course.aside is not None,
+    }
+    return frozenset(hook for hook, there in asked.items() if there).union(*(method.hooks for method in run.methods))
+
+
+def lacking_hooks(lowered: Lowered, hooks: frozenset[Hook]) -> str | None:
+    """None, or which hooks of the run an engine with these lacks."""
+    lacking = sorted(lowered.hooks - hooks)
+    return f"it lacks {' and '.join(lacking)}" if lacking else None
 
 
 def samples_processed(run: Run) -> int:
@@ -101,18 +219,3 @@ def samples_processed(run: Run) -> int:
         total += steps * (each + course.samples_aside)
         left -= steps
     return total
-
-
-# A loss this many times the first one does not come back: the network is dead or about to overflow.
-_LOST = 1e4
-
-
-def has_diverged(values: Mapping[str, float], first: Mapping[str, float] | None) -> bool:
-    """Whether a record says that its run has diverged: something is not finite, or a loss is 10^4 times the first.
-
-    Losses below one at the start count as one. `first` is the run's first record, None where this is it.
-    """
-    if not np.isfinite(list(values.values())).all():
-        return True
-    bound = _LOST * max(1.0, abs((first or values)["test_loss"]))
-    return values["test_loss"] > bound or values["train_loss"] > bound

@@ -84,6 +84,7 @@ def make_report(study: Study, preset: str, results: Results, store: Store) -> di
         "knobs": key.knobs,
         "seeds": results.knobs.num_seeds,
         "seeds_factor": {name: arm.seeds_factor for name, arm in results.arms.items() if arm.seeds_factor != 1},
+        "version": provenance.versions()["headstart"],
         "commit": ", ".join(store.commits([arm.run.cell for arm in results.arms.values()], results.parts.values())),
         "machine": provenance.machine(),
         "minutes": round(store.studies.seconds(key) / 60, 2),

@@ -41,11 +41,11 @@ def coordinate_check(
                 raise HeadstartError(f"coordinate_check(steps={tuple(steps)}): the run has {own.budget.steps} steps")
             moments = (Step(0), *(Step(step) for step in steps))
             (outcome,) = choose(own).engine.train([Job(own, keep=moments)])
-            x, start = held_out(own.task, seed).x, outcome.weights[Step(0)]
+            x, start = held_out(own.task, seed).x, outcome.states[Step(0)]
             for step in steps:
-                end = outcome.weights[Step(step)]
+                end = outcome.states[Step(step)]
                 if start is None or end is None:
                     raise HeadstartError(f"coordinate_check: width {width}, seed {seed} diverged; use a lower rate")
-                for layer, size in enumerate(coordinate_sizes(own.model, end, start, x)):
+                for layer, size in enumerate(coordinate_sizes(own.model, end.weights, start.weights, x)):
                     rows.append((width, seed, step, layer, size))
     return pd.DataFrame(rows, columns=["width", "seed", "step", "layer", "size"])

@@ -7,8 +7,10 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from headstart.core.errors import HeadstartError
+from headstart.core.files import replacing
 
-FORMAT = 1
+FORMAT = 2
+# Tables of every format.
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS cells (cell TEXT PRIMARY KEY, json TEXT NOT NULL) WITHOUT ROWID;
@@ -24,8 +26,6 @@ CREATE TABLE IF NOT EXISTS curves (
 CREATE TABLE IF NOT EXISTS runs (
   cell TEXT, seed INTEGER, chunk INTEGER NOT NULL, place INTEGER NOT NULL, num_records INTEGER NOT NULL,
   status TEXT NOT NULL, seconds REAL NOT NULL, PRIMARY KEY (cell, seed)) WITHOUT ROWID;
-CREATE TABLE IF NOT EXISTS weights (
-  cell TEXT, seed INTEGER, moment TEXT, checksum INTEGER, data BLOB, PRIMARY KEY (cell, seed, moment)) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS simulations (
   simulation TEXT PRIMARY KEY, json TEXT NOT NULL, batch INTEGER NOT NULL, checksum INTEGER NOT NULL,
   data BLOB NOT NULL) WITHOUT ROWID;
@@ -38,10 +38,23 @@ CREATE TABLE IF NOT EXISTS reports (
   study TEXT, preset TEXT, knobs TEXT, json TEXT NOT NULL, created REAL NOT NULL,
   PRIMARY KEY (study, preset, knobs)) WITHOUT ROWID;
 """
+# Tables that format 2 adds. A state whose file and data are NULL was never reached; one above 1 MiB lies in a file.
+_SINCE_2 = """
+CREATE {kind} IF NOT EXISTS states (
+  cell TEXT, seed INTEGER, moment TEXT, counters TEXT NOT NULL, checksum INTEGER, data BLOB, file TEXT,
+  PRIMARY KEY (cell, seed, moment)) WITHOUT ROWID;
+CREATE {kind} IF NOT EXISTS costs (
+  cell TEXT, seed INTEGER, steps INTEGER NOT NULL, samples INTEGER NOT NULL, flops REAL NOT NULL,
+  seconds REAL NOT NULL, PRIMARY KEY (cell, seed)) WITHOUT ROWID;
+"""
 
 
 class Database:
-    """An open store file in WAL mode. Several processes may have it open; each write holds the lock for itself."""
+    """An open store file in WAL mode. Several processes may have it open; each write holds the lock for itself.
+
+    A file of format 1 is read as it is. The first write brings it to format 2, in one transaction, after a copy of it
+    was put beside it.
+    """
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -51,14 +64,14 @@ class Database:
         except (OSError, sqlite3.Error) as error:
             raise self._unusable(error) from None
         try:
-            found = self._set_up()
+            self.format = self._set_up()
         except sqlite3.Error as error:
             self.connection.close()
             raise self._unusable(error) from None
-        if found > FORMAT:
+        if self.format > FORMAT:
             self.connection.close()
             raise HeadstartError(
-                f"store {path} has format {found}, this version reads up to {FORMAT}; upgrade headstart, "
+                f"store {path} has format {self.format}, this version reads up to {FORMAT}; upgrade headstart, "
                 "or name another store with --store PATH"
             )
         self.execute = self.connection.execute
@@ -81,15 +94,54 @@ class Database:
                     raise
                 time.sleep(0.1)
         self.connection.execute("PRAGMA synchronous=FULL")
-        with self.write():
-            for statement in _SCHEMA.split(";"):
-                self.connection.execute(statement)
-            self.connection.execute("INSERT OR IGNORE INTO meta VALUES ('format', ?)", (str(FORMAT),))
+        known = self.connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'meta'").fetchone()
+        if known is None:
+            with self._transaction():
+                self._run(_SCHEMA)
+                if self.connection.execute("INSERT OR IGNORE INTO meta VALUES ('format', ?)", (str(FORMAT),)).rowcount:
+                    self._add_format_2()
+        found = self._found()
+        if found == 1:
+            self._run(_SINCE_2.format(kind="TEMP TABLE"))  # empty, for readers
+        return found
+
+    def _found(self) -> int:
         return int(self.connection.execute("SELECT value FROM meta WHERE key = 'format'").fetchone()[0])
+
+    def _run(self, script: str) -> None:
+        for statement in script.split(";"):
+            self.connection.execute(statement)
+
+    def _add_format_2(self) -> None:
+        self._run(_SINCE_2.format(kind="TABLE"))
+        # The last recorded values of a run, float64, in the order of the names of its cell.
+        self.connection.execute("ALTER TABLE summaries ADD COLUMN last BLOB NOT NULL DEFAULT x''")
+        self.connection.execute("ALTER TABLE cells ADD COLUMN names TEXT NOT NULL DEFAULT '[]'")
+
+    def _migrate(self) -> None:
+        """Bring a file of format 1 to format 2; another process may have done so in the meantime."""
+        if self._found() < FORMAT:
+            with replacing(self.path.with_name(f"{self.path.name}.format-1")) as copy:
+                target = sqlite3.connect(copy)
+                self.connection.backup(target)
+                target.close()
+        self._run("DROP TABLE IF EXISTS temp.states; DROP TABLE IF EXISTS temp.costs")
+        with self._transaction():
+            if self._found() < FORMAT:
+                self._add_format_2()
+                self.connection.execute("UPDATE meta SET value = ? WHERE key = 'format'", (str(FORMAT),))
+        self.format = FORMAT
 
     @contextmanager
     def write(self) -> Iterator[None]:
         """One transaction that holds the write lock from its start."""
+        if self.format < FORMAT:
+            self._migrate()
+        with self._transaction():
+            yield
+
+    @contextmanager
+    def _transaction(self) -> Iterator[None]:
         self.connection.execute("BEGIN IMMEDIATE")
         try:
             yield

@@ -84,13 +84,21 @@ def draw_curve(
     num_shades: int = 1,
     curve: Curve | None = None,
     band: bool = True,
+    total: bool = False,
 ) -> None:
     """The seed-mean of an arm's leading test metric with its 95% band, against steps, samples or FLOPs.
 
     With `curve`, that of another quantity. The arm takes shade number `shade` of `num_shades` of its side's colour.
+    With `total`, the axis includes what the runs it started from had cost; seeds are brought to the mean of that.
     """
-    curves = results.curves(arm) if curve is None else curve.stack(results.traces[arm])
-    x = np.asarray(getattr(results.traces[arm].grid(), axis), dtype=np.float64)
+    traces = results.traces[arm]
+    curves = results.curves(arm) if curve is None else curve.stack(traces)
+    x = traces.grid().axis(axis)
+    if total:
+        before = np.array([getattr(trace.before, axis) for trace in traces], dtype=np.float64)
+        shown = x + before.mean()
+        curves = np.stack([np.interp(shown, x + b, own) for b, own in zip(before, curves, strict=True)])
+        x = shown
     colour = colour_of(results.arms[arm].side, shade, num_shades)
     ax.plot(x, curves.mean(axis=0), color=colour, label=results.arms[arm].label)
     if band:

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 BEGIN, END = "<!-- results: begin (headstart report writes this table) -->", "<!-- results: end -->"
 SPEED_BEGIN, SPEED_END = "<!-- speed: begin (headstart report writes this table) -->", "<!-- speed: end -->"
+# The studies whose pages were written under the rules of an earlier version. It only shrinks.
+STALE = "stale.txt"
 _COLOURS = {"holds": "green", "does not hold": "red", "undecided": "yellow"}
 
 
@@ -62,7 +64,14 @@ def write_report(study: Study, results: Results, report: Mapping[str, Any], root
     page, data = base.with_suffix(".md"), base.with_suffix(".json")
     _write(data, json.dumps(report, indent=1, ensure_ascii=False) + "\n")
     _write(page, _page(study, report, picture.name))
+    _freshen(study.name, root / STALE)
     return [picture, page, data]
+
+
+def _freshen(study: str, path: Path) -> None:
+    """Take a study off the list of results whose rules are of an earlier version."""
+    if path.exists() and study in (listed := path.read_text().split()):
+        _write(path, "".join(f"{name}\n" for name in listed if name != study))
 
 
 def _kept(tuned: Mapping[str, Any]) -> str:
@@ -109,7 +118,7 @@ def _cell(text: str) -> str:
 
 
 def studies_table(root: Path) -> str:
-    """A row a study of those reported in <root>/**/*.json, with how its claims came out, for the README."""
+    """A row per study of those reported in <root>/**/*.json, with how its claims came out, for the README."""
     rows = ["| study | of | hold | undecided | do not hold | minutes |", "|---|---|---|---|---|---|"]
     totals = dict.fromkeys(Verdict, 0)
     for path in sorted(root.glob("*/*.json")):

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, wait
-from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol
 
@@ -11,7 +10,7 @@ from numpy.typing import NDArray
 from headstart.core.errors import HeadstartError
 from headstart.lab.progress import Progress
 from headstart.lab.store import Store
-from headstart.lab.workers import Workers
+from headstart.lab.workers import WorkerLost, Workers
 
 Arrays = Mapping[str, NDArray[Any]]
 
@@ -60,7 +59,7 @@ def simulate_missing(simulations: Iterable[Simulation], store: Store, pool: Work
                 store.add_simulation(simulation.part, future.result())
                 done += simulation.part.seconds
             progress.update(done, f"{len(todo) - len(waiting) - len(under_way)}/{len(todo)} simulations")
-    except BrokenProcessPool:
+    except WorkerLost:
         raise HeadstartError(
             "a worker process died, perhaps for want of memory; what was finished is stored: "
             "run the same command again, with --jobs 1 if it happens again"

@@ -1,7 +1,7 @@
-"""The store: traces, summaries, the weights a From asks for, and the arrays of simulations, in one SQLite file.
+"""The store: traces, summaries, the States a From asks for, and the arrays of simulations, in one SQLite file.
 
 A result is known by (cell, seed). Every run has one row of summary; its curves, where they are kept, lie in blobs
-[members x records], one a chunk and metric, each with a checksum. What is there is never written again.
+[members x records], one per chunk and metric, each with a checksum. What is there is never written again.
 """
 
 import json
@@ -9,6 +9,7 @@ import os
 import time
 import zlib
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import astuple
 from enum import StrEnum
 from pathlib import Path
 from types import TracebackType
@@ -17,17 +18,19 @@ from typing import Any
 import numpy as np
 import platformdirs
 from numpy.typing import NDArray
-from safetensors.numpy import load, save
 
+from headstart.core.encoding import canonical, decode, encode, identity
 from headstart.core.errors import HeadstartError
+from headstart.core.state import load_arrays, save_arrays
 from headstart.core.trace import Status, Summary, Trace, Traces
-from headstart.engines import Outcome
+from headstart.core.units import Cost
+from headstart.engines import Outcome, value_names
 from headstart.lab import provenance
 from headstart.lab.database import Database
 from headstart.lab.ledger import Ledger
+from headstart.lab.states import States
 from headstart.measures import area_under
-from headstart.models import Weights
-from headstart.run import At, Run, canonical, decode, encode, identity
+from headstart.run import Run
 
 _AXES = ("step", "samples", "flops")
 
@@ -58,16 +61,20 @@ def summarise(run: Run, trace: Trace) -> Summary:
     curve = np.full(len(axis), metric.chance)
     if len(trace.steps):
         curve[: len(trace.steps)] = trace[f"test_{metric.name}"]
-    return Summary(trace.cell, trace.seed, trace.status, area_under(axis, curve), float(curve[-1]), trace.seconds)
+    last = {name: float(values[-1]) for name, values in trace.values.items() if len(values)}
+    return Summary(trace.cell, trace.seed, trace.status, area_under(axis, curve), float(curve[-1]), trace.seconds, last)
 
 
 class Store:
-    """An open store. Use it as a context manager, or call `close`. `studies` is what it knows of studies."""
+    """An open store. Use it as a context manager, or call `close`.
+
+    `studies` is what it knows of studies, `states` the States of runs that others start from.
+    """
 
     def __init__(self, path: Path) -> None:
         self.path = path
         self._db = Database(path)
-        self.studies = Ledger(self._db)
+        self.studies, self.states = Ledger(self._db), States(self._db)
 
     def close(self) -> None:
         """Close the file."""
@@ -81,7 +88,32 @@ class Store:
 
     def checkpoint_path(self, run: Run) -> Path:
         """Where a run that is under way keeps its checkpoint."""
-        return self.path.with_name(self.path.name + ".checkpoints") / f"{run.cell}-{run.seed}.pt"
+        return self._checkpoints / f"{run.cell}-{run.seed}.safetensors"
+
+    @property
+    def _checkpoints(self) -> Path:
+        return self.path.with_name(self.path.name + ".checkpoints")
+
+    def old_checkpoints(self) -> list[Path]:
+        """Checkpoints of version 0.1, which this one does not go on from."""
+        return sorted(self._checkpoints.glob("*.pt"))
+
+    def collect_garbage(self, states: bool = False) -> tuple[int, int]:
+        """Drop files that nothing needs: of States that no row names, of finished runs, of version 0.1.
+
+        With `states`, all kept States too: a run that starts from one trains its source again. Returns how many files
+        and States were dropped, and their bytes.
+        """
+        num, size = self.states.collect_garbage(states)
+        done = [p for p in self._checkpoints.glob("*.safetensors") if self._is_stored(p.stem)]
+        for path in [*self.old_checkpoints(), *done]:
+            num, size = num + 1, size + path.stat().st_size
+            path.unlink()
+        return num, size
+
+    def _is_stored(self, stem: str) -> bool:
+        cell, _, seed = stem.rpartition("-")
+        return seed.isdigit() and int(seed) in self.seeds(cell, Keep.SUMMARY)
 
     def seeds(self, cell: str, keep: Keep = Keep.CURVES) -> set[int]:
         """The seeds of a cell of which this much is stored."""
@@ -91,7 +123,7 @@ class Store:
     def add(self, outcomes: Sequence[Outcome], engine: str, keep: Keep = Keep.CURVES) -> None:
         """Store trained runs in one transaction; seeds that are there already stay as they are.
 
-        Curves go in a chunk a cell. Weights that are None say that the run never reached the moment.
+        Curves go in one chunk per cell. A State that is None says that the run never reached the moment.
         """
         cells: dict[str, list[Outcome]] = {}
         for outcome in outcomes:
@@ -99,19 +131,23 @@ class Store:
         with self._db.write():
             batch = self._add_batch(engine)
             for cell, trained in cells.items():
-                self._db.execute("INSERT OR IGNORE INTO cells VALUES (?, ?)", (cell, trained[0].run.json))
+                names = json.dumps(list(value_names(trained[0].run)))
+                self._db.execute("INSERT OR IGNORE INTO cells VALUES (?, ?, ?)", (cell, trained[0].run.json, names))
                 there = self.seeds(cell)
                 new = [o.trace for o in trained if o.trace.seed not in there]
                 if keep is Keep.CURVES and new:
                     self._add_chunk(cell, new, batch)
             summaries = [summarise(o.run, o.trace) for o in outcomes]
-            rows = [(s.cell, s.seed, str(s.status), s.area, s.final, s.seconds, batch) for s in summaries]
-            self._db.executemany("INSERT OR IGNORE INTO summaries VALUES (?, ?, ?, ?, ?, ?, ?)", rows)
+            rows = [
+                (s.cell, s.seed, str(s.status), s.area, s.final, s.seconds, batch, _packed(o.run, s.last))
+                for o, s in zip(outcomes, summaries, strict=True)
+            ]
+            self._db.executemany("INSERT OR IGNORE INTO summaries VALUES (?, ?, ?, ?, ?, ?, ?, ?)", rows)
+            costs = [(t.cell, t.seed, *astuple(t.before)) for o in outcomes if (t := o.trace).before != Cost()]
+            self._db.executemany("INSERT OR IGNORE INTO costs VALUES (?, ?, ?, ?, ?, ?)", costs)
             for o in outcomes:
-                for at, kept in o.weights.items():
-                    data = None if kept is None else save(kept)
-                    row = (o.run.cell, o.run.seed, moment(at), None if data is None else zlib.crc32(data), data)
-                    self._db.execute("INSERT OR REPLACE INTO weights VALUES (?, ?, ?, ?, ?)", row)
+                for at, state in o.states.items():
+                    self.states.add(o.run, at, state)
 
     def _add_batch(self, engine: str) -> int | None:
         made = json.dumps({"commit": provenance.commit(), "machine": provenance.machine(), **provenance.versions()})
@@ -132,9 +168,15 @@ class Store:
 
     def summaries(self, cell: str, seeds: Iterable[int] | None = None) -> list[Summary]:
         """The stored summaries of a cell in the order of `seeds` (default: all, ascending)."""
-        query = "SELECT seed, status, area, final, seconds FROM summaries WHERE cell = ? ORDER BY seed"
+        new = self._db.format > 1
+        query = "SELECT names FROM cells WHERE cell = ?" if new else "SELECT '[]'"
+        row = self._db.execute(query, (cell,) if new else ()).fetchone()
+        names = json.loads(row[0]) if row else []
+        last = "last" if new else "x''"
+        query = f"SELECT seed, status, {last}, area, final, seconds FROM summaries WHERE cell = ? ORDER BY seed"
         found = {
-            seed: Summary(cell, seed, Status(status), *rest) for seed, status, *rest in self._db.execute(query, (cell,))
+            seed: Summary(cell, seed, Status(status), area, final, seconds, _unpacked(names, data))
+            for seed, status, data, area, final, seconds in self._db.execute(query, (cell,))
         }
         for seed in [] if seeds is None else (seeds := list(seeds)):
             if seed not in found:
@@ -152,6 +194,8 @@ class Store:
                 (cell,),
             )
         }
+        query = "SELECT seed, steps, samples, flops, seconds FROM costs WHERE cell = ?"
+        costs = {seed: Cost(*rest) for seed, *rest in self._db.execute(query, (cell,))}
         chunks: dict[int, dict[str, NDArray[Any]]] = {}
         out = []
         for seed in rows if seeds is None else seeds:
@@ -163,7 +207,8 @@ class Store:
             arrays = chunks[chunk]
             steps, samples, flops = (arrays[name][:num] for name in _AXES)
             curves = {k: v.reshape(-1, len(arrays["step"]))[place, :num] for k, v in arrays.items() if k not in _AXES}
-            out.append(Trace(cell, seed, steps, samples, flops, curves, Status(status), seconds, labels or {}))
+            before = costs.get(seed, Cost())
+            out.append(Trace(cell, seed, steps, samples, flops, curves, Status(status), seconds, labels or {}, before))
         return Traces(tuple(out))
 
     def _curves(self, chunk: int) -> dict[str, NDArray[Any]]:
@@ -179,19 +224,16 @@ class Store:
         return arrays
 
     def repair(self) -> list[int]:
-        """Drop every chunk, weight and simulation whose checksum fails, with its runs; returns the chunks dropped."""
+        """Drop every chunk, State and simulation whose checksum fails, with its runs; returns the chunks dropped."""
         query = "SELECT chunk, checksum, data FROM curves"
         bad = sorted({chunk for chunk, checksum, data in self._db.execute(query) if zlib.crc32(data) != checksum})
-        query = "SELECT cell, seed, moment, checksum, data FROM weights WHERE data IS NOT NULL"
-        lost = [key for *key, checksum, data in self._db.execute(query) if zlib.crc32(data) != checksum]
         query = "SELECT simulation, checksum, data FROM simulations"
         spoilt = [key for key, checksum, data in self._db.execute(query) if zlib.crc32(data) != checksum]
         with self._db.write():
             for chunk in bad:
                 for table, column in (("curves", "chunk"), ("runs", "chunk"), ("chunks", "id")):
                     self._db.execute(f"DELETE FROM {table} WHERE {column} = ?", (chunk,))
-            for key in lost:
-                self._db.execute("DELETE FROM weights WHERE cell = ? AND seed = ? AND moment = ?", key)
+            self.states.repair()
             self._db.executemany("DELETE FROM simulations WHERE simulation = ?", [(key,) for key in spoilt])
         return bad
 
@@ -213,7 +255,12 @@ class Store:
         row = self._db.execute("SELECT json FROM cells WHERE cell = ?", (cell,)).fetchone()
         if row is None:
             raise HeadstartError(f"cell {cell} is not in store {self.path}")
-        return decode(json.loads(row[0]))
+        data = json.loads(row[0])
+        if "format" not in data:
+            raise HeadstartError(
+                f"cell {cell} was stored by headstart 0.1: its traces can be read, and its Run cannot be built again"
+            )
+        return decode(data)
 
     def commits(self, cells: Iterable[str], simulated: Iterable[Any] = ()) -> list[str]:
         """The distinct commits that trained these cells and computed these simulations."""
@@ -227,7 +274,7 @@ class Store:
     def add_simulation(self, part: Any, arrays: Mapping[str, NDArray[Any]]) -> None:
         """Store the arrays of a simulation in one transaction; what is there already stays as it is."""
         key, text = _key(part)
-        data = save({name: np.ascontiguousarray(array) for name, array in arrays.items()})
+        data = save_arrays(arrays)
         with self._db.write():
             row = (key, text, self._add_batch("simulation"), zlib.crc32(data), data)
             self._db.execute("INSERT OR IGNORE INTO simulations VALUES (?, ?, ?, ?, ?)", row)
@@ -245,32 +292,20 @@ class Store:
             raise HeadstartError(f"{part} is not in store {self.path}; run its study first")
         if zlib.crc32(row[1]) != row[0]:
             raise HeadstartError(f"the simulation {part} in store {self.path} is corrupt; add --repair to the run")
-        return dict(load(row[1]))
+        return load_arrays(row[1])[1]
 
-    def moments(self, run: Run) -> set[str]:
-        """The moments at which this run's weights were kept, or are known never to have been reached."""
-        query = "SELECT moment FROM weights WHERE cell = ? AND seed = ?"
-        return {m for (m,) in self._db.execute(query, (run.cell, run.seed))}
 
-    def weights(self, run: Run, at: At) -> Weights | None:
-        """The weights kept at a moment; None if the run never reached it."""
-        query = "SELECT checksum, data FROM weights WHERE cell = ? AND seed = ? AND moment = ?"
-        row = self._db.execute(query, (run.cell, run.seed, moment(at))).fetchone()
-        if row is None:
-            raise HeadstartError(f"store {self.path} holds no weights of cell {run.cell} seed {run.seed} at {at}")
-        if row[1] is None:
-            return None
-        if zlib.crc32(row[1]) != row[0]:
-            raise HeadstartError(f"weights of cell {run.cell} seed {run.seed} are corrupt; add --repair to the run")
-        return dict(load(row[1]))
+def _packed(run: Run, last: Mapping[str, float]) -> bytes:
+    """The last values of a run in the order of the names of its cell; nothing where it recorded nothing."""
+    return np.array([last[name] for name in value_names(run)] if last else []).tobytes()
+
+
+def _unpacked(names: Sequence[str], data: bytes) -> dict[str, float]:
+    values = np.frombuffer(data, dtype=np.float64).tolist()
+    return dict(zip(names, values, strict=True)) if values else {}
 
 
 def _key(part: Any) -> tuple[str, str]:
     """The identity of a simulated part, and its canonical JSON."""
     text = canonical(encode(part))
     return identity(text), text
-
-
-def moment(at: At) -> str:
-    """The key of a moment: canonical JSON."""
-    return json.dumps(encode(at), sort_keys=True)

@@ -1,38 +1,67 @@
-"""Who trains: this process, or several threads and long-lived processes of it."""
+"""Who trains: this process, or several threads and long-lived processes of it.
+
+A back end takes groups of jobs, sends messages of progress, and says in our words when a worker is lost.
+"""
 
 import multiprocessing
 import os
 import signal
 import sys
 import threading
+import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor, ThreadPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from dataclasses import dataclass
 from functools import cached_property, partial
 from multiprocessing.connection import wait
+from queue import SimpleQueue
 from types import TracebackType
 from typing import Any, Protocol, TypeVar
 
-from headstart.engines import Interrupted, Job, Outcome, choose
+from headstart.engines import Engine, Interrupted, Job, Outcome
 
-Group = Sequence[Job]
 T = TypeVar("T")
+# A worker says how far it is at most this often, in seconds.
+_SAY_EVERY = 0.1
+
+
+@dataclass(frozen=True)
+class Group:
+    """Jobs for one call of one engine, chosen once, and the seconds each is estimated to take on one core."""
+
+    engine: Engine
+    jobs: Sequence[Job]
+    seconds: float
+    device: str = "cpu"
+
+
+@dataclass(frozen=True)
+class Advanced:
+    """A message: so many estimated seconds of work were done since the last one."""
+
+    seconds: float
+
+
+class WorkerLost(Exception):
+    """A worker died before it answered, perhaps for want of memory."""
 
 
 class Workers(Protocol):
-    """Trains groups of jobs that share an engine."""
+    """Trains groups of jobs."""
 
     slots: int
 
-    def submit(self, group: Group, device: str) -> "Future[list[Outcome]]":
-        """Train a group; the future raises Interrupted if it was stopped."""
+    def submit(self, group: Group) -> "Future[list[Outcome]]":
+        """Train a group; the future raises Interrupted if it was stopped, and WorkerLost if its worker died."""
         ...
 
     def call(self, work: Callable[[], T]) -> "Future[T]":
-        """Do work that can be pickled and that holds the interpreter."""
+        """Do work that can be pickled and that holds the interpreter; the future may raise WorkerLost."""
         ...
 
-    def done(self) -> float:
-        """Estimated seconds of work done, runs under way included."""
+    def messages(self) -> list[Advanced]:
+        """What the workers have said since this was last asked."""
         ...
 
     def stop(self) -> None:
@@ -47,40 +76,49 @@ class Workers(Protocol):
 
 
 class _Meter:
-    """Adds up estimated seconds as runs advance; answers whether to stop."""
+    """Adds up estimated seconds as runs advance, and says so now and then; answers whether to stop."""
 
-    def __init__(self, group: Group, device: str, total: Any, stop: Any) -> None:
-        self.total, self.stop = total, stop
-        engine = choose(group[0].run, device).engine
-        seconds = [engine.seconds(job.run) for job in group]
-        self.per_step = [s / job.run.budget.steps for s, job in zip(seconds, group, strict=True)]
-        self.last = [0] * len(group)
-        self.left = sum(seconds)
+    def __init__(self, group: Group, say: Callable[[Advanced], None], stop: Any) -> None:
+        self.say, self.stop = say, stop
+        self.per_step = [group.seconds / job.run.budget.steps for job in group.jobs]
+        self.last = [0] * len(group.jobs)
+        self.left = group.seconds * len(group.jobs)
+        self.unsaid, self.said = 0.0, time.monotonic()
 
     def __call__(self, index: int, step: int) -> bool:
-        self._add((step - self.last[index]) * self.per_step[index])
+        self.unsaid += (step - self.last[index]) * self.per_step[index]
         self.last[index] = step
+        if time.monotonic() - self.said > _SAY_EVERY:
+            self._say()
         return bool(self.stop.is_set())
 
     def close(self) -> None:
-        """Count what is left, such as the steps a diverged run did not take."""
-        self._add(self.left)
+        """Say what is left, such as the steps a diverged run did not take."""
+        self.unsaid = self.left
+        self._say()
 
-    def _add(self, seconds: float) -> None:
-        self.left -= seconds
-        with self.total.get_lock():
-            self.total.value += seconds
+    def _say(self) -> None:
+        self.say(Advanced(self.unsaid))
+        self.left -= self.unsaid
+        self.unsaid, self.said = 0.0, time.monotonic()
 
 
-def _train(group: Group, device: str, total: Any, stop: Any) -> list[Outcome]:
-    meter, outcomes = _Meter(group, device, total, stop), []
+def _train(group: Group, say: Callable[[Advanced], None], stop: Any) -> list[Outcome]:
+    meter, outcomes = _Meter(group, say, stop), []
     try:
-        for outcome in choose(group[0].run, device).engine.train(group, device, meter):
+        for outcome in group.engine.train(group.jobs, group.device, meter):
             outcomes.append(outcome)
     except Interrupted:
         raise Interrupted(outcomes) from None
     meter.close()
     return outcomes
+
+
+def _drained(queue: Any) -> list[Advanced]:
+    said = []
+    while not queue.empty():
+        said.append(queue.get())
+    return said
 
 
 class Serial:
@@ -89,11 +127,12 @@ class Serial:
     slots = 1
 
     def __init__(self) -> None:
-        self.total, self.stopping = multiprocessing.Value("d", 0.0), threading.Event()
+        self.queue: SimpleQueue[Advanced] = SimpleQueue()
+        self.stopping = threading.Event()
 
-    def submit(self, group: Group, device: str) -> "Future[list[Outcome]]":
+    def submit(self, group: Group) -> "Future[list[Outcome]]":
         """Train at once."""
-        return self.call(partial(_train, group, device, self.total, self.stopping))
+        return self.call(partial(_train, group, self.queue.put, self.stopping))
 
     def call(self, work: Callable[[], T]) -> "Future[T]":
         """Do it at once."""
@@ -104,9 +143,9 @@ class Serial:
             future.set_exception(error)
         return future
 
-    def done(self) -> float:
-        """Estimated seconds of work done."""
-        return float(self.total.value)
+    def messages(self) -> list[Advanced]:
+        """What was said since this was last asked."""
+        return _drained(self.queue)
 
     def stop(self) -> None:
         """Nothing is under way between two calls."""
@@ -122,11 +161,12 @@ class Serial:
 _shared: tuple[Any, Any] | None = None
 
 
-def _begin_worker(total: Any, stop: Any, path: list[str]) -> None:
-    """In a new worker: leave Ctrl-C to the coordinator, die with it, and see the modules it sees."""
+def _begin_worker(queue: Any, stop: Any, path: list[str]) -> None:
+    """In a new worker: leave Ctrl-C to the coordinator, die with it, see the modules it sees, and use one core."""
     global _shared
-    _shared = (total, stop)
+    _shared = (queue.put, stop)
     sys.path[:] = path
+    os.environ["OMP_NUM_THREADS"] = "1"  # torch, which is not imported yet, takes this many threads
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     parent = multiprocessing.parent_process()
     assert parent is not None
@@ -138,9 +178,9 @@ def _begin_worker(total: Any, stop: Any, path: list[str]) -> None:
     threading.Thread(target=follow, daemon=True).start()
 
 
-def _work(group: Group, device: str) -> list[Outcome]:
+def _work(group: Group) -> list[Outcome]:
     assert _shared is not None
-    return _train(group, device, *_shared)
+    return _train(group, *_shared)
 
 
 class Parallel:
@@ -152,7 +192,8 @@ class Parallel:
     def __init__(self, jobs: int) -> None:
         self.slots = jobs
         self.context = multiprocessing.get_context("spawn")
-        self.total, self.stopping = self.context.Value("d", 0.0), self.context.Event()
+        self.queue, self.stopping = self.context.SimpleQueue(), self.context.Event()
+        self.local: SimpleQueue[Advanced] = SimpleQueue()
 
     @cached_property
     def threads(self) -> ThreadPoolExecutor:
@@ -162,24 +203,24 @@ class Parallel:
     @cached_property
     def processes(self) -> ProcessPoolExecutor:
         """The pool of processes."""
-        # One process a core: threads of BLAS on top would fight for them. Only what is spawned from now on sees this.
+        # One process per core: threads of BLAS on top would fight for them. Only what is spawned from now on sees this.
         os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
-        shared = (self.total, self.stopping, list(sys.path))
+        shared = (self.queue, self.stopping, list(sys.path))
         return ProcessPoolExecutor(self.slots, self.context, _begin_worker, shared)
 
-    def submit(self, group: Group, device: str) -> "Future[list[Outcome]]":
+    def submit(self, group: Group) -> "Future[list[Outcome]]":
         """Queue a group."""
-        if choose(group[0].run, device).engine.in_threads:
-            return self.threads.submit(_train, group, device, self.total, self.stopping)
-        return self.processes.submit(_work, group, device)
+        if group.engine.in_threads:
+            return self.threads.submit(_train, group, self.local.put, self.stopping)
+        return _in_our_words(self.processes.submit, partial(_work, group))
 
     def call(self, work: Callable[[], T]) -> "Future[T]":
         """Queue it for a process."""
-        return self.processes.submit(work)
+        return _in_our_words(self.processes.submit, work)
 
-    def done(self) -> float:
-        """Estimated seconds of work done."""
-        return float(self.total.value)
+    def messages(self) -> list[Advanced]:
+        """What was said since this was last asked."""
+        return _drained(self.local) + _drained(self.queue)
 
     def stop(self) -> None:
         """Runs under way stop at their next recorded step."""
@@ -192,6 +233,33 @@ class Parallel:
         for name in ("threads", "processes"):
             if name in self.__dict__:
                 self.__dict__[name].shutdown(wait=True, cancel_futures=True)
+
+
+def _in_our_words(submit: Callable[..., "Future[T]"], work: Callable[[], T]) -> "Future[T]":
+    """A future that raises WorkerLost where the pool's own says that a process died."""
+    ours: Future[T] = Future()
+
+    def answer(theirs: "Future[T]") -> None:
+        if theirs.cancelled():
+            Future.cancel(ours)
+            ours.set_running_or_notify_cancel()
+            return
+        error = theirs.exception()
+        if isinstance(error, BrokenProcessPool):
+            error = WorkerLost(str(error))
+        if error is not None:
+            ours.set_exception(error)
+        else:
+            ours.set_result(theirs.result())
+
+    try:
+        theirs = submit(work)
+    except BrokenProcessPool as error:
+        ours.set_exception(WorkerLost(str(error)))
+        return ours
+    ours.cancel = theirs.cancel  # type: ignore[method-assign]
+    theirs.add_done_callback(answer)
+    return ours
 
 
 def workers(jobs: int) -> Workers:

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from headstart.core.signature import Signature
 from headstart.models import MLP, Weights
 
 if TYPE_CHECKING:
@@ -23,7 +24,7 @@ def coordinate_sizes(model: MLP, weights: Weights, before: Weights, x: NDArray[n
 def _pre_activations(model: MLP, weights: Weights, x: NDArray[np.float32]) -> list[NDArray[np.float64]]:
     import torch
 
-    module, out = model.module(x.shape[1]), list[NDArray[np.float64]]()
+    module, out = model.module(Signature(x.shape[1:])), list[NDArray[np.float64]]()
     module.load_state_dict({name: torch.from_numpy(value) for name, value in weights.items()})
     layers = [part for part in module.modules() if isinstance(part, torch.nn.Linear)]
 

@@ -1,46 +1,36 @@
-"""Level 3: what changes training, one idea a file."""
+"""Level 4: what changes training, one idea per file; and what a run that starts from another goes through."""
 
-from headstart.methods.debias import (
-    Whiten,
-    ZeroMean,
-)
-from headstart.methods.gradient_filter import (
-    GradientFilter,
-)
-from headstart.methods.labels import (
-    RandomLabels,
-)
-from headstart.methods.layer_scale import (
-    LayerScale,
-)
-from headstart.methods.method import (
-    Method,
-)
-from headstart.methods.mup import (
-    MuP,
-)
-from headstart.methods.param_groups import (
-    Scale,
-    balance_layers,
-    mup_groups,
-    param_groups,
-)
-from headstart.methods.query_key import (
-    QueryKey,
-)
-from headstart.methods.sampled_bias import (
-    SampledBias,
-)
+from headstart.methods.debias import Whiten, ZeroMean
+from headstart.methods.gradient_filter import AttachedFilter, GradientFilter
+from headstart.methods.labels import RandomLabels
+from headstart.methods.layer_scale import LayerScale
+from headstart.methods.linearised import Linearised
+from headstart.methods.method import Hook, Method, Tensors
+from headstart.methods.mup import MuP
+from headstart.methods.on_sphere import InBall, OnSphere
+from headstart.methods.param_groups import Scale, balance_layers, mup_groups, param_groups
+from headstart.methods.phase_loss import PhaseLoss
+from headstart.methods.sampled_bias import SampledBias
+from headstart.methods.site import Same, Site, Transformation
 
 __all__ = [
+    "AttachedFilter",
     "GradientFilter",
+    "Hook",
+    "InBall",
     "LayerScale",
+    "Linearised",
     "Method",
     "MuP",
-    "QueryKey",
+    "OnSphere",
+    "PhaseLoss",
     "RandomLabels",
+    "Same",
     "SampledBias",
     "Scale",
+    "Site",
+    "Tensors",
+    "Transformation",
     "Whiten",
     "ZeroMean",
     "balance_layers",

@@ -7,10 +7,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headstart.core.errors import HeadstartError
+from headstart.core.samples import Samples
 from headstart.core.streams import Stream, uniforms
 from headstart.methods.method import Method
 from headstart.plans import Pool
-from headstart.tasks import Parity, Relabelled, Samples, Task
+from headstart.tasks import Parity, Relabelled, Task
 
 Signs = NDArray[np.float32]
 

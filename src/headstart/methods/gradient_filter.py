@@ -1,89 +1,139 @@
 """Amplify the slow part of the gradient: its running mean is added to it."""
 
-from collections import deque
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Literal
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any, ClassVar
 
-from headstart.core.errors import HeadstartError, check_count
+from headstart.core.errors import HeadstartError, check_count, check_nonnegative
+from headstart.core.roles import Parameter
+from headstart.methods.method import Hook, Method, Tensors
 
 if TYPE_CHECKING:
     import torch
 
 
-class GradientFilter:
-    """Add `strength` times a running mean of past gradients to each gradient. Call it between backward and step.
+class Mean(StrEnum):
+    """Which running mean: ema, exponential, or window, of the last gradients."""
+
+    EMA = "ema"
+    WINDOW = "window"
+
+
+@dataclass(frozen=True)
+class GradientFilter(Method):
+    """Add `strength` times a running mean of past gradients to each gradient.
 
         kind="ema"     mean <- decay mean + (1 - decay) g, starting at the first g;  g <- g + strength mean
         kind="window"  g <- g + strength (mean of the last `window` gradients), once there are so many
 
-        slow = hs.GradientFilter(model, decay=0.98, strength=2.0)
+    The memory is one copy of the gradients, or `window` copies. Strength 0 is the untouched run. In a training loop of
+    your own, `attach` it to the model:
+
+        slow = hs.GradientFilter(decay=0.98, strength=2.0).attach(model)
         loss.backward(); slow(); optimizer.step()
 
-    The state, one copy of the gradients (or `window` copies), is in `state_dict`. Strength 0 changes nothing. With
-    mixed precision unscale first; clip after. Reference: Lee et al., Grokfast: accelerated grokking by amplifying slow
-    gradients (2024), Algorithms 1 and 2.
+    Reference: Lee et al., Grokfast: accelerated grokking by amplifying slow gradients (2024), Algorithms 1 and 2.
     """
 
-    def __init__(
+    kind: Mean = Mean.EMA
+    decay: float = 0.98
+    window: int = 100
+    strength: float = 2.0
+
+    semantics: ClassVar[int] = 1
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.kind, str):
+            raise HeadstartError(
+                f"GradientFilter({type(self.kind).__name__}): a filter is made first and then attached to a model: "
+                "GradientFilter(...).attach(model)"
+            )
+        if self.kind not in list(Mean):
+            raise HeadstartError(f"GradientFilter(kind={self.kind!r}): choose {' or '.join(Mean)}")
+        object.__setattr__(self, "kind", Mean(self.kind))
+        if not isinstance(self.decay, int | float) or not 0 <= self.decay < 1:
+            raise HeadstartError(f"GradientFilter(decay={self.decay!r}): the decay lies in [0, 1)")
+        check_count("GradientFilter", "window", self.window)
+        check_nonnegative("GradientFilter", "strength", self.strength)
+
+    @property
+    def hooks(self) -> frozenset[Hook]:
+        """Nothing, at strength 0."""
+        return super().hooks if self.strength else frozenset()
+
+    def attach(self, model: "torch.nn.Module") -> "AttachedFilter":
+        """The filter for a training loop of your own; call it between backward and step."""
+        return AttachedFilter(self, model)
+
+    def transform(
         self,
-        model: "torch.nn.Module",
-        kind: Literal["ema", "window"] = "ema",
-        *,
-        decay: float = 0.98,
-        window: int = 100,
-        strength: float = 2.0,
-    ) -> None:
-        if kind not in ("ema", "window"):
-            raise HeadstartError(f"GradientFilter(kind={kind!r}): choose 'ema' or 'window'")
-        if not 0 <= decay < 1:
-            raise HeadstartError(f"GradientFilter(decay={decay!r}): the decay lies in [0, 1)")
-        check_count("GradientFilter", "window", window)
-        if not 0 <= strength < float("inf"):
-            raise HeadstartError(f"GradientFilter(strength={strength!r}): the strength is finite and at least 0")
-        self.model, self.kind, self.decay, self.window, self.strength = model, kind, decay, window, strength
-        self._past: dict[str, deque[torch.Tensor]] = {}
-        self._mean: dict[str, torch.Tensor] = {}
+        gradients: Tensors,
+        memory: Tensors,
+        weights: Tensors,
+        parameters: Mapping[str, Parameter],
+        step: int,
+    ) -> tuple[Tensors, Tensors]:
+        """The filtered gradients and the running means."""
+        filtered, kept = dict(gradients), dict(memory)
+        for name, gradient in gradients.items():
+            kept[name] = self._remember(gradient, memory.get(name), step)
+            if self.kind is Mean.EMA:
+                filtered[name] = gradient + self.strength * kept[name]
+            elif step + 1 >= self.window:
+                filtered[name] = gradient + self.strength * kept[name].mean(dim=-1)
+        return filtered, kept
+
+    def _remember(self, gradient: "torch.Tensor", memory: "torch.Tensor | None", step: int) -> "torch.Tensor":
+        """The running mean or, of a window, the last gradients along a last axis, that of step t in place t mod w."""
+        if self.kind is Mean.EMA:
+            return gradient.clone() if memory is None else self.decay * memory + (1 - self.decay) * gradient
+        past = gradient.new_zeros(*gradient.shape, self.window) if memory is None else memory
+        past[..., step % self.window] = gradient
+        return past
+
+
+class AttachedFilter:
+    """A `GradientFilter` at work on the gradients of a torch module, in place.
+
+    With mixed precision unscale first; clip after. Its memory is in `state_dict`.
+    """
+
+    def __init__(self, method: GradientFilter, model: "torch.nn.Module") -> None:
+        self.method, self.model = method, model
+        self._memory: Tensors = {}
+        self._steps: dict[str, int] = {}
 
     def __call__(self) -> None:
-        """Filter the gradients that are there, in place."""
+        """Filter the gradients that are there."""
         import torch
 
         with torch.no_grad():
             for name, parameter in self.model.named_parameters():
-                if parameter.grad is not None:
-                    slow = self._slow(name, parameter.grad)
-                    if slow is not None and self.strength:
-                        parameter.grad.add_(slow, alpha=self.strength)
-
-    def _slow(self, name: str, gradient: "torch.Tensor") -> "torch.Tensor | None":
-        """The running mean after this gradient; None while a window is not full."""
-        if self.kind == "ema":
-            if name not in self._mean:
-                self._mean[name] = gradient.clone()
-            else:
-                self._mean[name].mul_(self.decay).add_(gradient, alpha=1 - self.decay)
-            return self._mean[name]
-        past = self._past.setdefault(name, deque(maxlen=self.window))
-        past.append(gradient.clone())
-        return sum(past, start=gradient.new_zeros(())) / self.window if len(past) == self.window else None
+                if parameter.grad is None:
+                    continue
+                step = self._steps.get(name, 0)
+                memory = {name: self._memory[name]} if name in self._memory else {}
+                filtered, kept = self.method.transform({name: parameter.grad}, memory, {}, {}, step)
+                self._memory |= kept
+                self._steps[name] = step + 1
+                if self.method.strength:
+                    parameter.grad.copy_(filtered[name])
 
     def state_dict(self) -> dict[str, Any]:
-        """The running means by parameter name, or the gradients of the window, oldest first."""
-        return {
-            "kind": self.kind,
-            "mean": dict(self._mean),
-            "past": {name: list(past) for name, past in self._past.items()},
-        }
+        """The memory and the number of gradients seen, by parameter name."""
+        memory = {name: tensor.clone() for name, tensor in self._memory.items()}
+        return {"kind": str(self.method.kind), "memory": memory, "steps": dict(self._steps)}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Go on from a saved state."""
-        if state["kind"] != self.kind:
-            raise HeadstartError(f"load_state_dict: the state is of kind={state['kind']!r}, this filter {self.kind!r}")
+        if state["kind"] != self.method.kind:
+            raise HeadstartError(
+                f"load_state_dict: the state is of kind={state['kind']!r}, this filter of {str(self.method.kind)!r}"
+            )
         names = {name for name, _ in self.model.named_parameters()}
-        unknown = (set(state["mean"]) | set(state["past"])) - names
+        unknown = set(state["memory"]) - names
         if unknown:
             raise HeadstartError(f"load_state_dict: the model has no parameter {sorted(unknown)[0]!r}")
-        self._mean = {name: mean.clone() for name, mean in state["mean"].items()}
-        self._past = {
-            name: deque((g.clone() for g in past), maxlen=self.window) for name, past in state["past"].items()
-        }
+        self._memory = {name: memory.clone() for name, memory in state["memory"].items()}
+        self._steps = {name: int(step) for name, step in state["steps"].items()}

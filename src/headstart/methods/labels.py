@@ -1,16 +1,17 @@
 """Random labels: a phase of training whose targets carry no information about the task."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from headstart.core.errors import HeadstartError
+from headstart.core.samples import Samples
 from headstart.core.streams import Stream, uniforms
 from headstart.methods.method import Method
 from headstart.plans import Pool
-from headstart.tasks import Samples, Task
+from headstart.tasks import Task
 from headstart.tasks.task import RandomlyLabelled
 
 
@@ -59,6 +60,6 @@ class RandomLabels(Method):
             return samples
         if self.permuted:
             order = np.argsort(uniforms(seed, Stream.LABELS, ids, 1)[:, 0], kind="stable")
-            return Samples(samples.x, samples.y[order])
+            return replace(samples, y=samples.y[order])
         assert isinstance(task, RandomlyLabelled)
-        return Samples(samples.x, task.random_labels(seed, ids, samples.x))
+        return replace(samples, y=task.random_labels(seed, ids, samples.x))

@@ -4,10 +4,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
-from headstart.core.errors import check_positive
+from headstart.core.errors import HeadstartError, check_nonnegative, check_positive
 from headstart.core.roles import Parameter, Role
 from headstart.methods.method import Method
-from headstart.optimizers import Optimizer, by_role
+from headstart.optimizers import Optimizer
 
 # Pairs of a role, or the number of a layer (0 is next to the input), and a factor.
 Factors = tuple[tuple[Role | int, float], ...]
@@ -32,12 +32,25 @@ class LayerScale(Method):
 
     @classmethod
     def alpha(cls, alpha: float) -> "LayerScale":
-        """The alpha-scaling of a two-layer network: W_0 / alpha and alpha a_0; biases stay.
+        """The alpha-scaling of a two-layer network: W_0 / alpha, b_0 / alpha and alpha a_0, as `balance_layers` does.
 
-        For ReLU without biases this is the standard start with learning rates (alpha^2 eta, eta / alpha^2), exactly.
+        For ReLU this is the standard start, the same function, with learning rates alpha^2 eta for the first layer and
+        eta / alpha^2 for the readout, exactly.
         """
         check_positive("LayerScale", "alpha", alpha)
-        return cls(init={Role.INPUT: 1 / alpha, Role.READOUT: alpha})
+        return cls(init={0: 1 / alpha, Role.READOUT: alpha})
+
+    @classmethod
+    def query_key(cls, rate: float = 1.0, init: float = 1.0) -> "LayerScale":
+        """Factors on the learning rate and the initial values of W_q and W_k, in all layers.
+
+        Without biases the logits q . k begin init^2 times as large. Normalising q and k is a part of the model:
+        `Transformer(qk_norm=True)`. Reference: Less Data, Faster Training, Section 5.2.2.
+        """
+        check_positive("LayerScale", "rate", rate)
+        check_positive("LayerScale", "init", init)
+        roles = (Role.QUERY, Role.KEY)
+        return cls(init=dict.fromkeys(roles, init), rate=dict.fromkeys(roles, rate))
 
     def init_scale(self, parameter: Parameter) -> float:
         """The factors of the parameter's role and layer."""
@@ -50,15 +63,22 @@ class LayerScale(Method):
 
 def _factors(name: str, values: Factors | Mapping[Role | int, float]) -> Factors:
     """Layers first, then roles, each in order: hashable, whatever order they were given in."""
-    pairs = list(values.items()) if isinstance(values, Mapping) else values
-    layers, roles = [], pairs
-    if isinstance(pairs, tuple | list):
-        layers = [(key, value) for key, value in pairs if type(key) is int and key >= 0]
-        roles = [pair for pair in pairs if pair not in layers]
-    checked = by_role("LayerScale", name, roles)  # type: ignore[arg-type]
-    # The numbers of layers are checked as those of roles are, under the name of some role.
-    numbers = [by_role("LayerScale", name, {Role.HIDDEN: value})[0][1] for _, value in layers]
-    return tuple(sorted(zip((key for key, _ in layers), numbers, strict=True))) + checked
+    if not isinstance(values, Mapping | tuple | list):
+        raise HeadstartError(f"LayerScale({name}={values!r}): give factors by Role or by number of layer")
+    pairs = list(values.items() if isinstance(values, Mapping) else values)
+    layers: list[tuple[int, float]] = []
+    roles: list[tuple[Role, float]] = []
+    for key, value in pairs:
+        check_nonnegative("LayerScale", f"{name}[{str(key)!r}]", value)
+        if type(key) is int and key >= 0:
+            layers.append((key, float(value)))
+        elif key in list(Role):
+            roles.append((Role(key), float(value)))
+        else:
+            raise HeadstartError(f"LayerScale({name}={{{key!r}: ...}}): roles are {', '.join(Role)}, layers 0, 1, ..")
+    if len({key for key, _ in pairs}) < len(pairs):
+        raise HeadstartError(f"LayerScale({name}={values!r}): each role or layer may appear once")
+    return (*sorted(layers), *sorted(roles))
 
 
 def _factor(factors: Factors | Mapping[Role | int, float], parameter: Parameter) -> float:

@@ -6,7 +6,7 @@ from typing import ClassVar
 from headstart.core.errors import check_positive
 from headstart.core.roles import Parameter, Role
 from headstart.methods.method import Method
-from headstart.optimizers import AdamW, Optimizer
+from headstart.optimizers import Optimizer
 
 # Roles whose fan-in is the width, so that it grows with it.
 _MATRICES = frozenset({Role.HIDDEN, Role.QUERY, Role.KEY, Role.VALUE, Role.PROJECTION})
@@ -49,7 +49,7 @@ class MuP(Method):
 
     def rate_scale(self, parameter: Parameter, optimizer: Optimizer) -> float:
         """The factor on the learning rate."""
-        adaptive = isinstance(optimizer, AdamW)
+        adaptive = optimizer.adaptive
         if parameter.role is Role.READOUT:
             return self.base_width / parameter.fan_in
         if parameter.role in _MATRICES:

@@ -7,10 +7,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headstart.core.errors import HeadstartError, check_count
+from headstart.core.samples import Samples
 from headstart.core.streams import Stream, uniforms
 from headstart.methods.method import Method
 from headstart.plans import Pool
-from headstart.tasks import Parity, Samples, Task
+from headstart.tasks import Parity, Task
 
 
 @dataclass(frozen=True)
@@ -44,7 +45,7 @@ class SampledBias(Method):
         return task.sample(seed, np.arange(self.size, dtype=np.int64)).x.mean(axis=0, dtype=np.float64)
 
     def samples(self, task: Task, seed: int, leg: int, pool: Pool, ids: NDArray[np.int64], samples: Samples) -> Samples:
-        """Fresh biased samples, one a sample id."""
+        """Fresh biased samples, one per sample id."""
         if pool.size is not None:
             return samples
         assert isinstance(task, Parity)

@@ -1,18 +1,19 @@
-"""Level 2: architectures, every parameter with a Role."""
+"""Level 3: architectures, every parameter with a Role."""
 
+from headstart.models.embedding import Embedding
 from headstart.models.mlp import MLP, Activation, Init
 from headstart.models.model import Model, Weights
-from headstart.models.tokens import Signs, Symbols, Tokens, Vectors
+from headstart.models.tokens import Signs, Tokens, Vectors
 from headstart.models.transformer import Readout, Transformer
 
 __all__ = [
     "MLP",
     "Activation",
+    "Embedding",
     "Init",
     "Model",
     "Readout",
     "Signs",
-    "Symbols",
     "Tokens",
     "Transformer",
     "Vectors",

@@ -2,7 +2,7 @@
 
     out_i = sum_j p_ij v_j,    p_i = softmax_j(q_i . k_j / sqrt(d_head))
 
-It works under torch.func, and is differentiable once.
+It works under torch.func, and is differentiable once, backwards or forwards.
 """
 
 from collections.abc import Callable
@@ -66,7 +66,22 @@ class _Attention(torch.autograd.Function):
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[torch.Tensor, torch.Tensor]) -> None:
         q, k, v, _, ctx.causal = inputs
         ctx.save_for_backward(q, k, v, output[1])
+        ctx.save_for_forward(q, k, v, output[1])
         ctx.mark_non_differentiable(output[1])
+
+    @staticmethod
+    def jvp(ctx: Any, d_q: Any, d_k: Any, d_v: Any, *_: Any) -> tuple[torch.Tensor, None]:
+        """d out = d p v + p d v with d p_i = p_i (d l_i - p_i . d l_i), l the logits: plain operations, linear in d."""
+        *inputs, p = ctx.saved_tensors
+        heads = p.shape[1]
+        q, k, v = (_apart(x, heads) for x in inputs)
+        d_q, d_k, d_v = (
+            torch.zeros_like(x) if d is None else _apart(d, heads)
+            for x, d in zip((q, k, v), (d_q, d_k, d_v), strict=True)
+        )
+        d_logits = (d_q @ k.transpose(2, 3) + q @ d_k.transpose(2, 3)) * q.shape[-1] ** -0.5
+        d_p = p * (d_logits - (p * d_logits).sum(dim=-1, keepdim=True))
+        return _together(d_p @ v + p @ d_v), None
 
     @staticmethod
     def backward(ctx: Any, d_out: torch.Tensor, _: Any) -> tuple[Any, ...]:

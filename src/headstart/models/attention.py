@@ -1,7 +1,7 @@
 """The forward pass of a Transformer, written so that many members can be stacked at little cost.
 
 Linear maps act on all tokens of all samples as one matrix [n * T, features]: stacked with torch.func they are then
-batched products with one weight a member, never a weight a sample.
+batched products with one weight per member, never one per sample.
 """
 
 from typing import TYPE_CHECKING, Any
@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from headstart.core.roles import Role
+from headstart.core.signature import Signature
 from headstart.models.attend import attend
 from headstart.models.mlp import Activation
 
@@ -91,13 +92,13 @@ class _Block(torch.nn.Module):
 
 
 class Network(torch.nn.Module):
-    """The module of a Transformer for inputs of `dim` coordinates; its values are not set."""
+    """The module of a Transformer; its values are not set."""
 
-    def __init__(self, model: "Transformer", dim: int) -> None:
+    def __init__(self, model: "Transformer", signature: Signature) -> None:
         super().__init__()
         vectors = (Role.BIAS, Role.NORM)
-        shapes: dict[str, Any] = {p.name: p.shape for p in model.parameters(dim) if p.role not in vectors}
-        self.model, self.length = model, model.tokens.length(dim)
+        shapes: dict[str, Any] = {p.name: p.shape for p in model.parameters(signature) if p.role not in vectors}
+        self.model, self.length, self.signature = model, model.length(signature), signature
         self.embedding, self.position = _Table(shapes["embedding.weight"]), _Table(shapes["position.weight"])
         inner = {name.split(".")[2]: shape for name, shape in shapes.items() if name.startswith("blocks.0.")}
         self.blocks = torch.nn.ModuleList(_Block(model, inner) for _ in range(model.depth))
@@ -105,17 +106,20 @@ class Network(torch.nn.Module):
         self.readout = _Linear(shapes["readout.weight"], model.bias)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        """float32[n, dim] to predictions."""
-        tokens = self.model.tokens.features(x) @ self.embedding.weight.T
+        """Inputs to predictions."""
+        if self.signature.symbols is not None:
+            tokens = torch.nn.functional.embedding(x, self.embedding.weight)
+        else:
+            tokens = self.model.tokens.features(x) @ self.embedding.weight.T
         h = (tokens.reshape(-1, self.length, self.model.width) + self.position.weight).reshape(-1, self.model.width)
         reads_last = self.model.readout == "last"
         for number, block in enumerate(self.blocks, start=1):
             h = block(h, self.length, reads_last and number == len(self.blocks))
-        if not reads_last:
-            if self.norm is not None:
-                h = self.norm(h)
-            h = h.reshape(-1, self.length, self.model.width).mean(dim=1)
-        elif self.norm is not None:
+        if self.norm is not None:
             h = self.norm(h)
+        if self.model.readout == "mean":
+            h = h.reshape(-1, self.length, self.model.width).mean(dim=1)
         out = self.readout(h)
-        return out.squeeze(-1) if self.model.num_outputs == 1 else out
+        if self.model.readout == "tokens":
+            return out.reshape(-1, self.length, out.shape[-1])
+        return out if self.signature.outputs else out.squeeze(-1)

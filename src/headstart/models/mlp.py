@@ -1,4 +1,4 @@
-"""Multi-layer perceptrons with one output."""
+"""Multi-layer perceptrons."""
 
 from dataclasses import dataclass
 from enum import StrEnum
@@ -8,7 +8,9 @@ import numpy as np
 
 from headstart.core.errors import HeadstartError, check_count
 from headstart.core.roles import Parameter, Role
+from headstart.core.signature import Signature
 from headstart.core.streams import Stream, normals, uniforms
+from headstart.models.embedding import Embedding
 from headstart.models.model import Weights
 
 if TYPE_CHECKING:
@@ -35,8 +37,10 @@ class Init(StrEnum):
 class MLP:
     """f(x) = a . s(W_{L-1} ... s(W_1 x + b_1) ... + b_{L-1}) + c with `depth` = L weight layers of equal width.
 
-    Depth 1 is a linear model and ignores the width. There are no residual connections. With `bias=False` all biases
-    are absent. Biases are drawn like the weights of their layer, as PyTorch does.
+    Inputs of any shape are read as one vector; there are as many outputs as the task's signature says. Symbols are
+    looked up in a table, `embedding`, and their vectors stand one after another. Depth 1 is a linear model and ignores
+    the width. There are no residual connections. With `bias=False` all biases are absent. Biases are drawn like the
+    weights of their layer, as PyTorch does.
     """
 
     width: int = 64
@@ -44,6 +48,7 @@ class MLP:
     activation: Activation = Activation.RELU
     bias: bool = True
     init: Init = Init.TORCH_DEFAULT
+    embedding: Embedding | None = None
 
     semantics: ClassVar[int] = 1
 
@@ -55,24 +60,37 @@ class MLP:
             if value not in list(kind):
                 raise HeadstartError(f"MLP({name}={value!r}): choose one of {', '.join(kind)}")
             object.__setattr__(self, name, kind(value))
+        if self.embedding is not None and not isinstance(self.embedding, Embedding):
+            raise HeadstartError(f"MLP(embedding={self.embedding!r}): give Embedding(dim=...)")
 
-    def parameters(self, dim: int) -> tuple[Parameter, ...]:
-        """Weights [fan_out, fan_in] named layers.i.weight, biases [fan_out] named layers.i.bias."""
-        out = []
-        for layer in range(self.depth):
-            fan_in = dim if layer == 0 else self.width
-            fan_out = 1 if layer == self.depth - 1 else self.width
-            role = Role.READOUT if layer == self.depth - 1 else Role.INPUT if layer == 0 else Role.HIDDEN
-            out.append(Parameter(f"layers.{layer}.weight", role, layer, (fan_out, fan_in), fan_in))
+    def parameters(self, signature: Signature) -> tuple[Parameter, ...]:
+        """Weights [fan_out, fan_in] named layers.i.weight, biases [fan_out] named layers.i.bias, after the table."""
+        if (signature.symbols is None) != (self.embedding is None):
+            fix = "real numbers, not symbols; leave the embedding out"
+            if signature.symbols is not None:
+                fix = f"{signature.symbols} symbols; look them up by MLP(embedding=Embedding(dim=...))"
+            raise HeadstartError(f"MLP(embedding={self.embedding}): the inputs of this task are {fix}")
+        out = [] if self.embedding is None else [self.embedding.parameter(signature)]
+        first, tables = signature.num_inputs * (self.embedding.dim if self.embedding else 1), len(out)
+        for i in range(self.depth):
+            last = i == self.depth - 1
+            fan_in, fan_out = first if i == 0 else self.width, signature.num_outputs if last else self.width
+            role = Role.READOUT if last else Role.INPUT if i + tables == 0 else Role.HIDDEN
+            out.append(Parameter(f"layers.{i}.weight", role, i + tables, (fan_out, fan_in), fan_in))
             if self.bias:
-                out.append(Parameter(f"layers.{layer}.bias", Role.BIAS, layer, (fan_out,), fan_in))
+                out.append(Parameter(f"layers.{i}.bias", Role.BIAS, i + tables, (fan_out,), fan_in))
         return tuple(out)
 
-    def initial_weights(self, dim: int, seed: int) -> Weights:
-        """Parameter number i (weights even, biases odd) is drawn from id i of the init stream."""
+    def initial_weights(self, signature: Signature, seed: int) -> Weights:
+        """Parameter number i of the layers (weights even, biases odd) is drawn from id i of the init stream."""
         weights: Weights = {}
-        for parameter in self.parameters(dim):
-            id, size = 2 * parameter.layer + (parameter.role is Role.BIAS), int(np.prod(parameter.shape))
+        for parameter in self.parameters(signature):
+            if parameter.role is Role.EMBEDDING:
+                assert self.embedding is not None
+                weights |= self.embedding.initial_weights(signature, seed)
+                continue
+            layer = int(parameter.name.split(".")[1])
+            id, size = 2 * layer + (parameter.role is Role.BIAS), int(np.prod(parameter.shape))
             scale = parameter.fan_in**-0.5
             if self.init is Init.GAUSSIAN:
                 values = scale * normals(seed, Stream.INIT, [id], size)[0].astype(np.float64)
@@ -81,7 +99,7 @@ class MLP:
             weights[parameter.name] = values.astype(np.float32).reshape(parameter.shape)
         return weights
 
-    def module(self, dim: int) -> "torch.nn.Module":
+    def module(self, signature: Signature) -> "torch.nn.Module":
         """The network as a torch module."""
         import torch
 
@@ -91,18 +109,28 @@ class MLP:
             Activation.SIGMOID: torch.sigmoid,
             Activation.QUADRATIC: torch.square,
         }[self.activation]
+        symbolic, outputs = signature.symbols is not None, signature.outputs
 
         class Network(torch.nn.Module):
-            def __init__(self, sizes: list[tuple[int, int]], bias: bool) -> None:
+            def __init__(self, shapes: dict[str, tuple[int, ...]], bias: bool) -> None:
                 super().__init__()
                 # Built on "meta" first, so that no generator is touched; the caller loads the values.
+                if symbolic:
+                    num, dim = shapes.pop("embedding.weight")
+                    self.embedding = torch.nn.Embedding(num, dim, device="meta")
+                    self.embedding.to_empty(device="cpu")
                 self.layers = torch.nn.ModuleList(
-                    torch.nn.Linear(fan_in, fan_out, bias=bias, device="meta") for fan_out, fan_in in sizes
+                    torch.nn.Linear(fan_in, fan_out, bias=bias, device="meta") for fan_out, fan_in in shapes.values()
                 ).to_empty(device="cpu")
 
             def forward(self, x: torch.Tensor) -> torch.Tensor:
+                if symbolic:
+                    x = self.embedding(x)
+                x = x.flatten(1) if x.dim() > 2 else x
                 for layer in self.layers[:-1]:
                     x = activation(layer(x))
-                return self.layers[-1](x).squeeze(-1)
+                x = self.layers[-1](x)
+                return x.reshape(-1, *outputs) if len(outputs) > 1 else x if outputs else x.squeeze(-1)
 
-        return Network([(p.shape[0], p.shape[1]) for p in self.parameters(dim) if p.role is not Role.BIAS], self.bias)
+        shapes = {p.name: p.shape for p in self.parameters(signature) if p.role is not Role.BIAS}
+        return Network(shapes, self.bias)

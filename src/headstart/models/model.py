@@ -1,36 +1,38 @@
 """What a model must offer. Joining the contract tests (tests/contracts) takes one row."""
 
-from typing import TYPE_CHECKING, ClassVar, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, runtime_checkable
 
-import numpy as np
 from numpy.typing import NDArray
 
 from headstart.core.roles import Parameter
+from headstart.core.signature import Signature
 
 if TYPE_CHECKING:
     import torch
 
-Weights = dict[str, NDArray[np.float32]]
+Weights = dict[str, NDArray[Any]]
 
 
 @runtime_checkable
 class Model(Protocol):
-    """An architecture for inputs of `dim` coordinates. Every parameter has a Role.
+    """An architecture, built from the signature of a task. Every parameter has a Role.
 
-    It has one output, or says in an attribute `num_outputs` how many.
+    A signature that does not fit raises a HeadstartError, in `parameters` already.
     """
 
     semantics: ClassVar[int]
 
-    def parameters(self, dim: int) -> tuple[Parameter, ...]:
+    def parameters(self, signature: Signature) -> tuple[Parameter, ...]:
         """The parameters, in the order of the forward pass."""
         ...
 
-    def initial_weights(self, dim: int, seed: int) -> Weights:
-        """The weights at step 0, drawn from the init stream, by parameter name."""
+    def initial_weights(self, signature: Signature, seed: int) -> Weights:
+        """The weights at step 0, float32, drawn from the init stream, by parameter name."""
         ...
 
-    def module(self, dim: int) -> "torch.nn.Module":
-        """A module with these parameters whose call maps float32[n, dim] to float32[n], or to
-        float32[n, num_outputs] if that is above 1; its values are not set."""
+    def module(self, signature: Signature) -> "torch.nn.Module":
+        """A module with these parameters that maps inputs [n, *inputs] to predictions [n, *outputs].
+
+        The values of its parameters are not set; its buffers, if it has any, hold their first values.
+        """
         ...

@@ -1,4 +1,4 @@
-"""How the coordinates of an input become a sequence of tokens."""
+"""How the coordinates of a real input become a sequence of tokens. Symbols are tokens already."""
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Protocol
@@ -10,14 +10,14 @@ if TYPE_CHECKING:
 
 
 class Tokens(Protocol):
-    """A reading of float32[n, dim] as tokens, each a vector of features that the embedding maps linearly."""
+    """A reading of real inputs [n, ...] as tokens, each a vector of features that the embedding maps linearly."""
 
     semantics: ClassVar[int]
     discrete: ClassVar[bool]
 
     @property
     def num_features(self) -> int:
-        """The features of a token: symbols of an alphabet, or coordinates."""
+        """The features of a token."""
         ...
 
     def length(self, dim: int) -> int:
@@ -31,7 +31,7 @@ class Tokens(Protocol):
 
 @dataclass(frozen=True)
 class Signs:
-    """One token a coordinate, which is -1 or +1: one of two symbols. For parity."""
+    """One token per coordinate, which is -1 or +1: one of two features. For parity."""
 
     semantics: ClassVar[int] = 1
     discrete: ClassVar[bool] = True
@@ -51,35 +51,6 @@ class Signs:
 
         flat = x.reshape(-1)
         return torch.stack((0.5 + 0.5 * flat, 0.5 - 0.5 * flat), dim=-1)
-
-
-@dataclass(frozen=True)
-class Symbols:
-    """One token a coordinate, which is a whole number in [0, count): a symbol. For digits."""
-
-    count: int
-
-    semantics: ClassVar[int] = 1
-    discrete: ClassVar[bool] = True
-
-    def __post_init__(self) -> None:
-        check_count("Symbols", "count", self.count)
-
-    @property
-    def num_features(self) -> int:
-        """The size of the alphabet."""
-        return self.count
-
-    def length(self, dim: int) -> int:
-        """The dimension."""
-        return dim
-
-    def features(self, x: "torch.Tensor") -> "torch.Tensor":
-        """One-hot vectors."""
-        import torch
-
-        alphabet = torch.arange(self.count, dtype=x.dtype, device=x.device)
-        return (x.reshape(-1, 1) == alphabet).to(x.dtype)
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,7 @@ import numpy as np
 
 from headstart.core.errors import HeadstartError, check_count, check_positive
 from headstart.core.roles import Parameter, Role
+from headstart.core.signature import Signature
 from headstart.core.streams import Stream, normals, uniforms
 from headstart.models.mlp import Activation
 from headstart.models.model import Weights
@@ -19,10 +20,11 @@ if TYPE_CHECKING:
 
 
 class Readout(StrEnum):
-    """mean: of the last layer's tokens. last: its last token, as a decoder is read."""
+    """mean: of the last layer's tokens. last: its last token, as a decoder is read. tokens: every token by itself."""
 
     MEAN = "mean"
     LAST = "last"
+    TOKENS = "tokens"
 
 
 @dataclass(frozen=True)
@@ -33,7 +35,8 @@ class Transformer:
 
     with q, k, v = W_q h, W_k h, W_v h and d_head = width / heads. There is no layer normalisation unless `pre_norm`
     puts an RMSNorm before every attention, MLP and the readout; `qk_norm` puts one with a learnable scale on q and k.
-    `causal` masks later tokens (a decoder). `mlp_width` defaults to 4 x width. Linear weights and biases are drawn as
+    Symbols are tokens, looked up in a table [symbols, width]; `tokens` says how real inputs become some. `causal` masks
+    later tokens (a decoder). `mlp_width` defaults to 4 x width. Linear weights and biases are drawn as
     PyTorch does, U(+-1/sqrt(fan_in)); embeddings of symbols and positions are N(0, embedding_std^2); norms begin at 1.
     Reference: Less Data, Faster Training, Appendix B.1, which states neither normalisation, positions nor readout, and
     of scales only that they are PyTorch's defaults, N(0, 1) for embeddings; the defaults here are those at which its
@@ -46,7 +49,6 @@ class Transformer:
     tokens: Tokens = Signs()
     causal: bool = False
     readout: Readout = Readout.MEAN
-    num_outputs: int = 1
     mlp_width: int | None = None
     activation: Activation = Activation.RELU
     bias: bool = True
@@ -57,7 +59,7 @@ class Transformer:
     semantics: ClassVar[int] = 1
 
     def __post_init__(self) -> None:
-        for name in ("width", "depth", "heads", "num_outputs"):
+        for name in ("width", "depth", "heads"):
             check_count("Transformer", name, getattr(self, name))
         if self.mlp_width is not None:
             check_count("Transformer", "mlp_width", self.mlp_width)
@@ -70,15 +72,20 @@ class Transformer:
                 raise HeadstartError(f"Transformer({name}={value!r}): choose one of {', '.join(kind)}")
             object.__setattr__(self, name, kind(value))
         if isinstance(self.tokens, type) or not hasattr(self.tokens, "num_features"):
-            raise HeadstartError(f"Transformer(tokens={self.tokens!r}): give Signs(), Symbols(...) or Vectors(...)")
+            raise HeadstartError(f"Transformer(tokens={self.tokens!r}): give Signs() or Vectors(...)")
 
-    def parameters(self, dim: int) -> tuple[Parameter, ...]:
-        """Weights [fan_out, fan_in]; the embedding is a weight on one-hot symbols or coordinates, positions [T, width].
+    def length(self, signature: Signature) -> int:
+        """The number of tokens of an input."""
+        return signature.num_inputs if signature.symbols else self.tokens.length(signature.num_inputs)
+
+    def parameters(self, signature: Signature) -> tuple[Parameter, ...]:
+        """Weights [fan_out, fan_in]; the embedding is a table, or a weight on features; positions [T, width].
 
         FLOPs count every use: a weight is applied to all T tokens, and the products q k^T and softmax v, 6 T^2 width
         each, are counted with the query and the value weights.
         """
-        tokens, mlp = self.tokens.length(dim), self.mlp_width or 4 * self.width
+        tokens, mlp = self.length(signature), self.mlp_width or 4 * self.width
+        self._check_readout(signature, tokens)
         out: list[Parameter] = []
 
         def linear(name: str, role: Role, layer: int, fan_out: int, fan_in: int, uses: int, products: int = 0) -> None:
@@ -91,11 +98,12 @@ class Transformer:
             # Square, mean, product and scale, and twice as much backward.
             out.append(Parameter(f"{name}.scale", Role.NORM, layer, (size,), 1, 12 * tokens * self.width))
 
-        symbols = self.tokens.num_features
+        features = signature.symbols or self.tokens.num_features
         products = 6 * tokens * tokens * self.width
         looked_up = 2 * tokens * self.width
-        embedding = looked_up if self.tokens.discrete else 6 * tokens * self.width * symbols
-        out.append(Parameter("embedding.weight", Role.EMBEDDING, 0, (self.width, symbols), symbols, embedding))
+        embedding = looked_up if self._discrete(signature) else 6 * tokens * self.width * features
+        shape = (features, self.width) if signature.symbols else (self.width, features)
+        out.append(Parameter("embedding.weight", Role.EMBEDDING, 0, shape, features, embedding))
         out.append(Parameter("position.weight", Role.POSITION, 0, (tokens, self.width), 1, looked_up))
         for i in range(self.depth):
             block, layer = f"blocks.{i}", i + 1
@@ -114,29 +122,48 @@ class Transformer:
             linear(f"{block}.down", Role.HIDDEN, layer, self.width, mlp, tokens)
         if self.pre_norm:
             norm("norm", self.depth + 1, self.width)
-        linear("readout", Role.READOUT, self.depth + 1, self.num_outputs, self.width, 1)
+        each = self.readout is Readout.TOKENS
+        scores = signature.outputs[-1] if signature.outputs else 1
+        linear("readout", Role.READOUT, self.depth + 1, scores, self.width, tokens if each else 1)
         return tuple(out)
 
-    def initial_weights(self, dim: int, seed: int) -> Weights:
-        """Each parameter is drawn from an id of the init stream of its own, that does not depend on the options."""
-        return {p.name: self._draw(p, seed) for p in self.parameters(dim)}
+    def _discrete(self, signature: Signature) -> bool:
+        return signature.symbols is not None or self.tokens.discrete
 
-    def _draw(self, parameter: Parameter, seed: int) -> Any:
+    def _check_readout(self, signature: Signature, tokens: int) -> None:
+        each, outputs = self.readout is Readout.TOKENS, signature.outputs
+        if each and (len(outputs) != 2 or outputs[0] != tokens):
+            raise HeadstartError(
+                f"Transformer(readout='tokens'): the task asks for predictions of shape {outputs}, not one row of "
+                f"scores for each of {tokens} tokens; use readout='mean' or 'last'"
+            )
+        if not each and len(outputs) > 1:
+            raise HeadstartError(
+                f"Transformer(readout={str(self.readout)!r}): the task asks for predictions of shape {outputs}, one "
+                "row of scores per token; use readout='tokens'"
+            )
+
+    def initial_weights(self, signature: Signature, seed: int) -> Weights:
+        """Each parameter is drawn from an id of the init stream of its own, that does not depend on the options."""
+        discrete = self._discrete(signature)
+        return {p.name: self._draw(p, seed, discrete) for p in self.parameters(signature)}
+
+    def _draw(self, parameter: Parameter, seed: int, discrete: bool) -> Any:
         size = int(np.prod(parameter.shape))
         if parameter.role is Role.NORM:
             return np.ones(parameter.shape, dtype=np.float32)
         id = _ids(self.depth)[parameter.name]
-        normal = parameter.role is Role.POSITION or (parameter.role is Role.EMBEDDING and self.tokens.discrete)
+        normal = parameter.role is Role.POSITION or (parameter.role is Role.EMBEDDING and discrete)
         if normal:
             return np.float32(self.embedding_std) * normals(seed, Stream.INIT, [id], size)[0].reshape(parameter.shape)
         values = parameter.fan_in**-0.5 * (2.0 * uniforms(seed, Stream.INIT, [id], size)[0] - 1.0)
         return values.astype(np.float32).reshape(parameter.shape)
 
-    def module(self, dim: int) -> "torch.nn.Module":
-        """The network as a torch module: float32[n, dim] to float32[n], or to float32[n, num_outputs] if above 1."""
+    def module(self, signature: Signature) -> "torch.nn.Module":
+        """The network as a torch module."""
         from headstart.models.attention import Network
 
-        return Network(self, dim)
+        return Network(self, signature)
 
 
 def _ids(depth: int) -> dict[str, int]:

@@ -17,8 +17,9 @@ class AutoPhases:
 
     `fractions` gives (smallest, largest) as fractions of the online budget, batch x steps; `sizes` gives them in
     samples instead, and is what a full batch needs. A pool is learned when the leading metric of the training batches,
-    each before its step, has a mean of at least `target` over an epoch (`Course`), so the task's leading metric is one
-    where higher is better. The last phase has no exit. Reference: Less Data, Faster Training, Fig. 19.
+    each before its step, has a mean of at least `target` over an epoch (`Course`), or, with `falling`, of at most: for
+    tasks whose leading metric falls as they are learned. The last phase has no exit.
+    Reference: Less Data, Faster Training, Fig. 19.
     """
 
     num_phases: int = 6
@@ -28,6 +29,7 @@ class AutoPhases:
     sizes: tuple[int, int] | None = None
     nested: bool = True
     replacement: bool = True
+    falling: bool = False
 
     semantics: ClassVar[int] = 1
 
@@ -63,7 +65,7 @@ class AutoPhases:
         return tuple(max(1, round(ends[0] * ratio**i)) for i in range(self.num_phases))
 
     def course(self, batch: Batch | FullBatch, steps: int) -> Course:
-        """One leg a pool; all but the last have a target, and end after `max_epochs` at the latest."""
+        """One leg per pool; all but the last have a target, and end after `max_epochs` at the latest."""
         legs: list[Leg] = []
         seen = 0
         for number, size in enumerate(self.pool_sizes(batch, steps), start=1):
@@ -72,5 +74,6 @@ class AutoPhases:
             seen += size
             longest = max(1, round(self.max_epochs * size / (batch_size(batch) or size)))
             last = number == self.num_phases
-            legs.append(Leg(pool, None if last else longest, self.replacement, None if last else self.target))
+            target = None if last else self.target
+            legs.append(Leg(pool, None if last else longest, self.replacement, target, self.falling))
         return Course(tuple(legs), batch_size(batch))

@@ -28,7 +28,8 @@ class Pool:
 class Leg:
     """A stretch of training on one pool, `steps` long; None goes on to the end of the run.
 
-    With a `target`, the leg also ends after the first epoch in which the mean training metric reached it. With
+    With a `target`, the leg also ends after the first epoch in which the mean training metric reached it: was at least
+    the target or, where the metric is `falling`, at most. With
     `favoured` ids, each example comes from the first `favoured` ids of the pool with this `probability`, drawn with
     replacement, and else from the others.
     """
@@ -37,6 +38,7 @@ class Leg:
     steps: int | None = None
     replacement: bool = True
     target: float | None = None
+    falling: bool = False
     favoured: int | None = None
     probability: float = 1.0
 
@@ -44,13 +46,15 @@ class Leg:
 class Place(NamedTuple):
     """Where a run stands on its course: all the state a plan has, and part of every checkpoint.
 
-    `total` is the sum of the metrics observed so far in the present epoch of a leg that has a target.
+    `total` is the sum of the metrics observed so far in the present epoch of a leg that has a target. `fresh` is what
+    ids of fresh samples are shifted by: the runs that this one started from have drawn those before.
     """
 
     seed: int
     leg: int
     began: int
     total: float = 0.0
+    fresh: int = 0
 
     @property
     def stretch(self) -> tuple[int, int]:
@@ -79,9 +83,9 @@ class Course:
         """The samples that a step takes beside its batch, for the parameters that learn from others."""
         return 0 if self.aside is None else self.aside.course.batch or 0
 
-    def start(self, seed: int) -> Place:
-        """The place before step 0."""
-        return Place(seed, 0, 0)
+    def start(self, seed: int, fresh: int = 0) -> Place:
+        """The place before step 0, with ids of fresh samples from `fresh` on."""
+        return Place(seed, 0, 0, fresh=fresh)
 
     @property
     def adaptive(self) -> bool:
@@ -98,16 +102,35 @@ class Course:
             total += metric or 0.0
             if done % self._epoch(leg) == 0:
                 # A target that is a mean of exact counts must not be missed by the rounding of its sum.
-                if done and total >= leg.target * self._epoch(leg) * (1 - 1e-9):
-                    return Place(place.seed, place.leg + 1, step)
+                mean, slack = total / self._epoch(leg), 1e-9 * abs(leg.target)
+                learned = mean <= leg.target + slack if leg.falling else mean >= leg.target - slack
+                if done and metric is not None and learned:
+                    return place._replace(leg=place.leg + 1, began=step, total=0.0)
                 total = 0.0
         if leg.steps is not None and done >= leg.steps:
-            return Place(place.seed, place.leg + 1, step)
+            return place._replace(leg=place.leg + 1, began=step, total=0.0)
         return place._replace(total=total)
 
     def _epoch(self, leg: Leg) -> int:
         """The steps of one epoch over the leg's pool."""
         return 1 if self.batch is None or leg.pool.size is None else -(-leg.pool.size // self.batch)
+
+    def drawn(self, place: Place, step: int) -> int:
+        """The first sample id that no step before `step` has drawn, those of the course aside counted from their own.
+
+        A run that starts from this one takes its fresh samples from there on.
+        """
+        end = place.fresh
+        for number, leg in enumerate(self.legs[: place.leg + 1]):
+            steps = step - place.began if number == place.leg else leg.steps or 0
+            if leg.pool.size is not None and steps:
+                end = max(end, leg.pool.first + leg.pool.size)
+            elif steps and self.batch is not None:
+                end = max(end, leg.pool.first + place.fresh + (leg.favoured or 0) + steps * self.batch)
+        if self.aside is not None:
+            beside = self.aside.course
+            end = max(end, beside.drawn(beside.start(place.seed, place.fresh), step) - beside.legs[0].pool.first)
+        return end
 
     def pool(self, place: Place) -> Pool:
         """The pool that steps at this place draw from."""
@@ -125,25 +148,27 @@ class Course:
         first, size = leg.pool.first, leg.pool.size
         positions = np.arange((step - place.began) * self.batch, (step - place.began + num_steps) * self.batch)
         if leg.favoured is not None:
-            return first + self._mixed(leg, leg.favoured, place.seed, step, positions)
+            return first + self._mixed(leg, leg.favoured, place, step, positions)
         if size is None:
-            return first + positions
+            return first + place.fresh + positions
         if leg.replacement:
             steps = np.arange(step, step + num_steps)
             return first + integers(place.seed, Stream.ORDER, steps, self.batch, size).ravel()
         keys = _FIRST_PERMUTATION_ID + (place.leg << 40) + positions // size
         return first + permute(place.seed, Stream.ORDER, keys, positions % size, size)
 
-    def _mixed(self, leg: Leg, favoured: int, seed: int, step: int, positions: NDArray[np.int64]) -> NDArray[np.int64]:
+    def _mixed(
+        self, leg: Leg, favoured: int, place: Place, step: int, positions: NDArray[np.int64]
+    ) -> NDArray[np.int64]:
         """Each example from the favoured ids with the leg's probability, else from the others, relative to the pool."""
         assert self.batch is not None
         num_steps = len(positions) // self.batch
-        drawn = words(seed, Stream.ORDER, np.arange(step, step + num_steps), 3 * self.batch).astype(np.uint64)
+        drawn = words(place.seed, Stream.ORDER, np.arange(step, step + num_steps), 3 * self.batch).astype(np.uint64)
         # The first third is what a pool of the favoured ids alone would draw, so that probability 1 is that pool.
         pick, coin, other = (drawn[:, i * self.batch : (i + 1) * self.batch].ravel() for i in range(3))
         inside = ((pick * np.uint64(favoured)) >> np.uint64(32)).astype(np.int64)
         if leg.pool.size is None:  # every position owns a fresh id, so that nothing needs to be counted
-            outside = favoured + positions
+            outside = favoured + place.fresh + positions
         else:
             rest = np.uint64(leg.pool.size - favoured)
             outside = favoured + ((other * rest) >> np.uint64(32)).astype(np.int64)
@@ -170,7 +195,7 @@ class Plan(Protocol):
 
 
 def batch_size(batch: Batch | FullBatch) -> int | None:
-    """Samples a step, or None for a full batch."""
+    """Samples per step, or None for a full batch."""
     return batch.size if isinstance(batch, Batch) else None
 
 

@@ -1,4 +1,4 @@
-"""Level 7: one file per figure or table of a paper. A study is a module that binds STUDY."""
+"""Level 8: one file per figure or table of a paper. A study is a module that binds STUDY."""
 
 import difflib
 import importlib
@@ -14,36 +14,52 @@ from headstart.lab.study import Study
 
 
 @cache
-def all_studies() -> dict[str, Study]:
-    """Every study of the package by name, such as less_data/mini_and_full_batch_mlp.
+def names() -> tuple[str, ...]:
+    """The names of all studies of the package, such as less_data/mini_and_full_batch_mlp, without importing them.
 
     A module whose name begins with an underscore is part of a study beside it.
     """
-    found = {}
-    for module in pkgutil.walk_packages(__path__, prefix=f"{__name__}."):
-        if not module.ispkg and not module.name.rpartition(".")[2].startswith("_"):
-            study = _study_of(importlib.import_module(module.name))
-            found[study.name] = study
-    return dict(sorted(found.items()))
+    folders = (m.name for m in pkgutil.iter_modules(__path__) if m.ispkg)
+    found = [
+        f"{folder}/{module.name}"
+        for folder in folders
+        for module in pkgutil.iter_modules([str(Path(__path__[0]) / folder)])
+        if not module.name.startswith("_")
+    ]
+    return tuple(sorted(found))
+
+
+def all_studies() -> dict[str, Study]:
+    """Every study of the package by name."""
+    return {name: _load(name) for name in names()}
+
+
+@cache
+def _load(name: str) -> Study:
+    study = _study_of(importlib.import_module(f"{__name__}.{name.replace('/', '.')}"))
+    if study.name != name:
+        raise HeadstartError(f"the study in {name}.py calls itself {study.name!r}; name it {name!r}")
+    return study
 
 
 def find(name: str) -> Study:
     """The study with this name, or the one in the file at this path."""
     if name.endswith(".py"):
         return _from_file(Path(name))
-    studies = all_studies()
-    if name in studies:
-        return studies[name]
-    short = {known.split("/")[-1]: known for known in studies}
-    near = difflib.get_close_matches(name, [*studies, *short], n=3, cutoff=0.4)
-    names = list(dict.fromkeys(short.get(n, n) for n in near)) or list(studies)
-    raise HeadstartError(f"there is no study {name!r}; did you mean {' or '.join(names)}? (headstart list shows all)")
+    if name in names():
+        return _load(name)
+    short = {known.split("/")[-1]: known for known in names()}
+    near = difflib.get_close_matches(name, [*names(), *short], n=3, cutoff=0.4)
+    suggested = list(dict.fromkeys(short.get(n, n) for n in near)) or list(names())
+    raise HeadstartError(
+        f"there is no study {name!r}; did you mean {' or '.join(suggested)}? (headstart list shows all)"
+    )
 
 
 def select(name: str, only: str | None = None) -> list[Study]:
     """The study with this name or path, or every study of a paper's folder; `only` keeps those with a tag."""
-    folder = [s for n, s in all_studies().items() if n.startswith(f"{name.rstrip('/')}/")]
-    chosen = folder or [find(name)]
+    folder = [known for known in names() if known.startswith(f"{name.rstrip('/')}/")]
+    chosen = [_load(known) for known in folder] or [find(name)]
     kept = [s for s in chosen if only is None or only in s.tags]
     if not kept:
         tags = sorted({tag for s in chosen for tag in s.tags})

@@ -1,21 +1,25 @@
-"""Level 2: where samples come from."""
+"""Level 3: where samples come from."""
 
 from headstart.tasks.in_context import InContextRegression
-from headstart.tasks.modular import ModularAddition, ModularMultiplication
+from headstart.tasks.modular import ModularArithmetic, Operation
 from headstart.tasks.parity import Parity
+from headstart.tasks.rows import Rows, row_numbers
 from headstart.tasks.single_index import Hermite, SingleIndex
-from headstart.tasks.task import RandomlyLabelled, Relabelled, Samples, Task, held_out
+from headstart.tasks.split import Split
+from headstart.tasks.task import RandomlyLabelled, Relabelled, Task, held_out
 
 __all__ = [
     "Hermite",
     "InContextRegression",
-    "ModularAddition",
-    "ModularMultiplication",
+    "ModularArithmetic",
+    "Operation",
     "Parity",
     "RandomlyLabelled",
     "Relabelled",
-    "Samples",
+    "Rows",
     "SingleIndex",
+    "Split",
     "Task",
     "held_out",
+    "row_numbers",
 ]

@@ -8,8 +8,9 @@ from numpy.typing import NDArray
 
 from headstart.core.errors import HeadstartError, check_count
 from headstart.core.metric import Metric
+from headstart.core.samples import Samples
+from headstart.core.signature import Signature
 from headstart.core.streams import Stream, normals
-from headstart.tasks.task import Samples
 
 
 @dataclass(frozen=True)
@@ -35,9 +36,9 @@ class InContextRegression:
         check_count("InContextRegression", "context", self.context)
 
     @property
-    def dim(self) -> int:
-        """The coordinates of a sequence: (2k + 1) n."""
-        return (2 * self.context + 1) * self.features
+    def signature(self) -> Signature:
+        """2k + 1 tokens of n coordinates to one number."""
+        return Signature((2 * self.context + 1, self.features))
 
     @property
     def metrics(self) -> tuple[Metric, ...]:
@@ -55,7 +56,7 @@ class InContextRegression:
         return None
 
     def sample(self, seed: int, ids: NDArray[np.int64], stream: Stream = Stream.DATA) -> Samples:
-        """Sequences, one a sample id."""
+        """Sequences x[ids, 2k + 1, n], one per sample id."""
         k, n = self.context, self.features
         drawn = normals(seed, stream, ids, (k + 2) * n).reshape(-1, k + 2, n)
         w, x = drawn[:, 0], drawn[:, 1:]
@@ -63,7 +64,7 @@ class InContextRegression:
         tokens = np.zeros((len(drawn), 2 * k + 1, n), dtype=np.float32)
         tokens[:, 0::2] = x
         tokens[:, 1::2, 0] = y[:, :-1]
-        return Samples(tokens.reshape(len(drawn), -1), np.ascontiguousarray(y[:, -1]))
+        return Samples(tokens, np.ascontiguousarray(y[:, -1]))
 
     def population(self, seed: int, ids: NDArray[np.int64] | None = None) -> Samples:
         """There is none to enumerate."""

@@ -1,24 +1,18 @@
 """Sparse parity on the hypercube."""
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from headstart.core.errors import HeadstartError, check_count
-from headstart.core.metric import Metric
+from headstart.core.errors import HeadstartError, check_count, check_fraction
+from headstart.core.metric import Metric, sign_accuracy
+from headstart.core.samples import Samples
+from headstart.core.signature import Signature
 from headstart.core.streams import Stream, signs
-from headstart.tasks.task import Samples
 
 _LARGEST_POPULATION_DIM = 24
-
-
-def _agrees(prediction: Any, target: Any) -> Any:
-    return prediction * target > 0
-
-
-ACCURACY = Metric("accuracy", _agrees, higher_is_better=True, chance=0.5)
 
 
 @dataclass(frozen=True)
@@ -28,12 +22,14 @@ class Parity:
         y = prod_{i in S} x_i,  |S| = k
 
     The support defaults to the first `degree` coordinates; degree = dim is dense parity. Up to dim 24 the exact
-    population of 2^d points can be enumerated: bit i of a point's index is set where x_i = -1.
+    population of 2^d points can be enumerated: bit i of a point's index is set where x_i = -1. A prediction of exactly
+    0 counts `ties` in the accuracy.
     """
 
     dim: int
     degree: int
     support: tuple[int, ...] | None = None
+    ties: float = 0.5
 
     semantics: ClassVar[int] = 1
     losses: ClassVar[tuple[str, ...]] = ("hinge", "logistic", "mse", "correlation")
@@ -53,11 +49,17 @@ class Parity:
                 f"Parity(support={self.support!r}): give {self.degree} distinct coordinates in [0, {self.dim})"
             )
         object.__setattr__(self, "support", tuple(sorted(support)))
+        check_fraction("Parity", "ties", self.ties)
+
+    @property
+    def signature(self) -> Signature:
+        """`dim` real coordinates to one number."""
+        return Signature((self.dim,))
 
     @property
     def metrics(self) -> tuple[Metric, ...]:
         """Accuracy: the share of samples whose prediction has the sign of y."""
-        return (ACCURACY,)
+        return (sign_accuracy(self.ties),)
 
     @property
     def population_size(self) -> int | None:
@@ -69,11 +71,11 @@ class Parity:
         return x[:, list(self.support or ())].prod(axis=1, dtype=np.float32)
 
     def random_labels(self, seed: int, ids: NDArray[np.int64], x: NDArray[np.float32]) -> NDArray[np.float32]:
-        """Uniform signs, one a sample id."""
+        """Uniform signs, one per sample id."""
         return signs(seed, Stream.LABELS, ids, 1)[:, 0]
 
     def sample(self, seed: int, ids: NDArray[np.int64], stream: Stream = Stream.DATA) -> Samples:
-        """Uniform points, one a sample id."""
+        """Uniform points, one per sample id."""
         x = signs(seed, stream, ids, self.dim)
         return Samples(x, self.label(seed, x))
 

@@ -9,8 +9,9 @@ from numpy.typing import NDArray
 
 from headstart.core.errors import HeadstartError, check_count, check_positive
 from headstart.core.metric import Metric
+from headstart.core.samples import Samples
+from headstart.core.signature import Signature
 from headstart.core.streams import Stream, normals
-from headstart.tasks.task import Samples
 
 
 @dataclass(frozen=True)
@@ -49,6 +50,11 @@ class SingleIndex:
         check_positive("SingleIndex", "norm", self.norm)
         if not isinstance(self.link, Hermite):
             raise HeadstartError(f"SingleIndex(link={self.link!r}): give a link, such as Hermite(3)")
+
+    @property
+    def signature(self) -> Signature:
+        """`dim` real coordinates to one number."""
+        return Signature((self.dim,))
 
     @property
     def variance(self) -> float:

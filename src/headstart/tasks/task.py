@@ -1,37 +1,39 @@
 """What a task must offer. Joining the contract tests (tests/contracts) takes one row."""
 
-from dataclasses import dataclass
 from typing import ClassVar, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
 
 from headstart.core.metric import Metric
+from headstart.core.samples import Samples
+from headstart.core.signature import Signature
 from headstart.core.streams import Stream
-
-
-@dataclass(frozen=True)
-class Samples:
-    """Inputs float32[n, dim] with targets float32[n]."""
-
-    x: NDArray[np.float32]
-    y: NDArray[np.float32]
-
-    def __len__(self) -> int:
-        return len(self.y)
 
 
 @runtime_checkable
 class Task(Protocol):
-    """Where samples come from: a pure map from (seed, ids) to samples, so one id is one sample in every plan."""
+    """Where samples come from: a pure map from (seed, ids) to samples, so one id is one sample in every plan.
+
+    Training and test samples come from streams of their own. On a finite population they may coincide: only tasks
+    that are also `Rows`, such as `Split`, promise that no test row is trained on.
+    """
 
     semantics: ClassVar[int]
-    losses: ClassVar[tuple[str, ...]]
-    num_test: ClassVar[int]
 
     @property
-    def dim(self) -> int:
-        """The number of input coordinates."""
+    def losses(self) -> tuple[str, ...]:
+        """The names of the losses that fit its targets."""
+        ...
+
+    @property
+    def num_test(self) -> int:
+        """The number of samples that runs are evaluated on."""
+        ...
+
+    @property
+    def signature(self) -> Signature:
+        """The shapes of inputs and predictions."""
         ...
 
     @property

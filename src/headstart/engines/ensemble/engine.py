@@ -1,19 +1,17 @@
 """The ensemble engine: which runs it takes, how many go together, and in what order their outcomes come."""
 
 from collections.abc import Hashable, Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
 from math import prod
 
-import torch
-
-from headstart.core.units import FullBatch, flops_per_sample
+from headstart.core.units import FullBatch
 from headstart.engines.engine import Job, Outcome, Watch
 from headstart.engines.ensemble.cohort import Cohort, Limits
-from headstart.engines.ensemble.member import Member
 from headstart.engines.ensemble.network import bytes_per_sample, lacking
-from headstart.engines.loop import check_device
-from headstart.engines.lower import lower, samples_processed
+from headstart.engines.loop import check_device, each_within, one_thread
+from headstart.engines.lower import lacking_hooks, lower, samples_processed
+from headstart.engines.member import Member, in_order, together, train_together
+from headstart.methods import Hook
 from headstart.optimizers import SGD, AdamW
 from headstart.run import Run
 
@@ -34,7 +32,9 @@ class Ensemble:
     """Any torch model that torch.func can stack, its members in lockstep, in `memory_budget` bytes on one thread.
 
     A group of up to 32 members writes its checkpoints every `checkpoint_seconds`, a larger one as much more seldom.
-    Outcomes come in the order of the jobs. On the CPU results do not depend on which runs share a call, bit for bit.
+    Outcomes come in the order of the jobs. On the CPU results do not depend on which runs share a call, bit for bit,
+    if the activations of a batch fill whole vectors of the processor (a multiple of 32 numbers per layer); else
+    activations such as sigmoid may differ in the last bit.
     """
 
     checkpoint_seconds: float = 10.0
@@ -42,33 +42,43 @@ class Ensemble:
     name: str = "ensemble"
     in_threads: bool = False
 
+    @property
+    def hooks(self) -> frozenset[Hook]:
+        """All: hooks on tensors broadcast over members."""
+        return frozenset(Hook)
+
     def supports(self, run: Run, device: str = "cpu") -> str | None:
         """Every model, task and loss that torch.func can stack, with SGD or AdamW."""
+        lowered = lower(run)
+        if (without := lacking_hooks(lowered, self.hooks)) is not None:
+            return without
         if device not in ("cpu", "cuda"):
             return f"it trains on cpu and cuda, not {device}"
         if type(run.optimizer) not in (SGD, AdamW):
             return f"it lacks the stacked update of {type(run.optimizer).__name__}"
-        if lower(run).course.adaptive and isinstance(run.batch, FullBatch):
+        if lowered.course.adaptive and isinstance(run.batch, FullBatch):
             return "it stacks full batches of one size, and members of a plan that adapts differ in theirs"
+        if lowered.course.adaptive and len(set(lowered.losses)) > 1:
+            return "it stacks steps on one loss, and members of a plan that adapts may be in different phases"
         try:
-            hash((run.model, run.task, run.loss))
+            hash((run.model, run.task, run.loss, run.methods))
         except TypeError as error:
             return f"it groups runs by parts that can be hashed: {error}"
         return lacking(run)
 
     def group_key(self, run: Run) -> Hashable:
         """Seeds, rates, scales, starts and the details of the task may differ; shapes and courses may not."""
-        task = (type(run.task), run.task.dim, run.task.population_size)
-        return run.model, task, run.loss, type(run.optimizer), lower(run).course, run.budget
+        lowered = lower(run)
+        task = (type(run.task), run.task.signature, run.task.population_size, run.task.num_test)
+        return run.model, task, run.loss, type(run.optimizer), lowered.course, run.budget, lowered.shared
 
     def least_members(self, run: Run) -> int:
         """A full stack: `seconds` is of a run that shares one."""
         return self.stack_size(run)
 
     def seconds(self, run: Run) -> float:
-        """From 18 ps a training FLOP and a share of a stack's step; evaluation counts as a third."""
-        flops = flops_per_sample(run.model.parameters(run.task.dim))
-        samples = samples_processed(run)
+        """From 18 ps per training FLOP and a share of a stack's step; evaluation counts as a third."""
+        flops, samples = lower(run).flops, samples_processed(run)
         evaluation = len(run.budget.recorded_steps()) * run.task.num_test * flops / 3
         return run.budget.steps * 5e-6 + 1.8e-11 * (samples * flops + evaluation)
 
@@ -76,7 +86,7 @@ class Ensemble:
         """Weights with gradients and optimizer state, the test set, the largest pool, and one pass over a batch."""
         sample, held = bytes_per_sample(run)
         course, batch = lower(run).course, _largest_batch(run)
-        weights = sum(4 * prod(p.shape) for p in run.model.parameters(run.task.dim))
+        weights = sum(4 * prod(p.shape) for p in run.parameters)
         pools = [leg.pool.size or 0 for leg in course.legs]
         pooled = batch if course.batch is None else sum(pools) if course.adaptive else max(pools)
         rows, passed = run.task.num_test + pooled, min(batch, _LONGEST_PASS)
@@ -86,31 +96,26 @@ class Ensemble:
     def train(self, jobs: Sequence[Job], device: str = "cpu", watch: Watch | None = None) -> Iterator[Outcome]:
         """Train the jobs, those of one group together."""
         check_device(device)
+        return in_order(self._ended(jobs, device, watch))
+
+    def _ended(self, jobs: Sequence[Job], device: str, watch: Watch | None) -> Iterator[tuple[int, Outcome]]:
         groups: dict[Hashable, list[int]] = {}
         for index, job in enumerate(jobs):
             groups.setdefault(self.group_key(job.run), []).append(index)
-        done: dict[int, Outcome] = {}
-        following = 0
         for indices in groups.values():
-            for members in self._chunks([Member.of(index, jobs[index]) for index in indices]):
-                if not members[0].diverged:
-                    with _one_thread():
-                        self._cohort(members, device).finish(watch)
-                done.update((member.index, member.outcome()) for member in members)
-                while following in done:
-                    yield done.pop(following)
-                    following += 1
+            for members in self._chunks([Member.of(index, jobs[index], self.name) for index in indices]):
+                with one_thread():
+                    cohort = self._cohort(members, device)
+                ended = train_together(members, cohort, watch, self.checkpoint_seconds)
+                yield from each_within(one_thread, ended)
 
     def _chunks(self, members: Sequence[Member]) -> Iterator[list[Member]]:
-        """Members at one step, as many as memory and cache take; those whose checkpoint says diverged, alone."""
-        cohorts: dict[Hashable, list[Member]] = {}
-        for member in members:
-            cohorts.setdefault((member.diverged, *member.cohort), []).append(member)
+        """Members that may go in lockstep, as many as memory and cache take."""
         most = self.stack_size(members[0].run)
-        for together in cohorts.values():
-            size = -(-len(together) // -(-len(together) // most))
-            for first in range(0, len(together), size):
-                yield together[first : first + size]
+        for cohort in together(members):
+            size = -(-len(cohort) // -(-len(cohort) // most))
+            for first in range(0, len(cohort), size):
+                yield cohort[first : first + size]
 
     def stack_size(self, run: Run) -> int:
         """How many members like this run go together at most: fewer in a call are slower each, more go in turn."""
@@ -131,21 +136,10 @@ class Ensemble:
         held *= self.stack_size(run)
         rows = max(1, self._cache_bytes // held, min(_SHORTEST_PASS, self.memory_budget / 8 // held))
         limits = Limits(int(rows), min(_BLOCK_BYTES, self.memory_budget / 16))
-        return Cohort(members, device, limits, self.checkpoint_seconds)
+        return Cohort(members, device, limits)
 
 
 def _largest_batch(run: Run) -> int:
     """The most samples a step of the run takes."""
     course = lower(run).course
     return course.batch or max(leg.pool.size or run.task.population_size or 0 for leg in course.legs)
-
-
-@contextmanager
-def _one_thread() -> Iterator[None]:
-    """One torch thread, since the runner trains several groups at once; the caller's number afterwards."""
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(threads)

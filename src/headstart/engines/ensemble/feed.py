@@ -5,9 +5,10 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 import torch
 
+from headstart.core.samples import Samples, joined
 from headstart.engines.lower import Lowered
 from headstart.plans import Place
-from headstart.tasks import Samples, held_out
+from headstart.tasks import Rows, held_out
 
 Pair = tuple[torch.Tensor, torch.Tensor]
 # Mini-batches are drawn for at most this many steps at once.
@@ -28,6 +29,7 @@ class Feed:
     def __init__(self, lowered: Sequence[Lowered], device: str, rows: int, block_bytes: float) -> None:
         self.course = course = lowered[0].course
         self.device, self.rows, self.last = device, rows, lowered[0].run.budget.steps
+        self.dtype = lowered[0].dtype
         self.block_bytes = block_bytes
         keys = [
             (its.run.task, its.run.seed, its.altering, member if course.adaptive else 0)
@@ -96,7 +98,7 @@ class Feed:
         self.legs, self.block = legs, None
         self.held = self.test  # let go of the last pool before the next one is made
         if self.course.legs[legs[0]].pool.size is not None:
-            self.held = self._stack(_joined([source.pool(leg) for leg in legs]) for source in self.sources)
+            self.held = self._stack(joined([source.pool(leg) for leg in legs]) for source in self.sources)
         elif self.course.batch is None:
             self.held = self._stack(source.run.task.population(source.run.seed) for source in self.sources)
 
@@ -135,7 +137,7 @@ class Feed:
 
     def _write(self, source: int, num: int, data: Samples) -> None:
         """Put a source's samples for `num` steps into the buffers, where the samples of one step lie together."""
-        x, y = (torch.from_numpy(a).view(num, -1, *a.shape[1:]) for a in (data.x, data.y))
+        x, y = (a.view(num, -1, *a.shape[1:]) for a in self._tensors(data))
         if self.buffers is None or len(self.buffers[0]) < num:
             self.buffers = self._empty(x, num), self._empty(y, num)
         self.buffers[0][:num, source] = x
@@ -145,7 +147,7 @@ class Feed:
         """The samples of every source on the device, each copied as it is drawn."""
         stacked: Pair | None = None
         for source, data in enumerate(samples):
-            x, y = torch.from_numpy(data.x), torch.from_numpy(data.y)
+            x, y = self._tensors(data)
             if stacked is None:
                 stacked = self._empty(x[None], 1)[0].to(self.device), self._empty(y[None], 1)[0].to(self.device)
             stacked[0][source], stacked[1][source] = x, y
@@ -155,22 +157,21 @@ class Feed:
     def _distinct(self, samples: list[Samples]) -> tuple[Pair, torch.Tensor]:
         """The samples of every source, each point of a small population once; how often each occurs, 0 for padding."""
         task, num = self.sources[0].run.task, len(samples[0].y)
-        if task.population_size is None or task.population_size >= num:
+        # Rows are distinct already.
+        if isinstance(task, Rows) or task.population_size is None or task.population_size >= num:
             return self._stack(iter(samples)), torch.ones(len(samples), num, dtype=torch.float64, device=self.device)
         found = [np.unique(each.x, axis=0, return_index=True, return_counts=True)[1:] for each in samples]
         most = max(len(first) for first, _ in found)
         rows = [np.pad(first, (0, most - len(first))) for first, _ in found]
         counts = np.stack([np.pad(count, (0, most - len(count))) for _, count in found]).astype(np.float64)
-        kept = (Samples(each.x[row], each.y[row]) for each, row in zip(samples, rows, strict=True))
+        kept = (each[row] for each, row in zip(samples, rows, strict=True))
         return self._stack(kept), torch.from_numpy(counts).to(self.device)
+
+    def _tensors(self, data: Samples) -> Pair:
+        """Inputs and targets; real numbers in the precision of the runs, symbols as they are."""
+        x, y = (a.astype(self.dtype, copy=False) if a.dtype.kind == "f" else a for a in (data.x, data.y))
+        return torch.from_numpy(x), torch.from_numpy(y)
 
     def _empty(self, like: torch.Tensor, num: int) -> torch.Tensor:
         """Room for `num` tensors of every source shaped as those in `like`: [num, sources, ...], not on the device."""
         return torch.empty(num, len(self.sources), *like.shape[1:], dtype=like.dtype)
-
-
-def _joined(pools: Sequence[Samples]) -> Samples:
-    """Pools one after another."""
-    if len(pools) == 1:
-        return pools[0]
-    return Samples(np.concatenate([pool.x for pool in pools]), np.concatenate([pool.y for pool in pools]))

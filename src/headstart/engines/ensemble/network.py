@@ -1,8 +1,8 @@
 """One architecture for many members: the gradient and the prediction of a stack, traced to plain tensor operations."""
 
 from collections.abc import Callable
-from functools import lru_cache
-from typing import Any
+from functools import lru_cache, partial
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -10,117 +10,154 @@ from torch.func import functional_call, grad, vmap
 from torch.fx.experimental.proxy_tensor import make_fx
 from torch.utils._pytree import tree_map
 
+from headstart.core.signature import Signature
 from headstart.engines.ensemble.attention import with_kernels
 from headstart.engines.ensemble.plan import Pool, plan
+from headstart.engines.lower import first_buffers
 from headstart.losses import Loss
+from headstart.methods import Hook, Method
 from headstart.models import Model
-from headstart.run import Run
+from headstart.run import Precision, Run
 
 # Tensors by parameter name, each with the members in front: float32[members, *shape].
 Stack = dict[str, torch.Tensor]
 
 
 class Network:
-    """Gradients and predictions of stacked members: `torch.func.vmap` of the module, its dispatch paid once a shape.
+    """Gradients and predictions of stacked members: `torch.func.vmap` of the module, its dispatch paid once per shape.
 
     The vmapped function is traced to the tensor operations it performs, which halves the time of small steps. Members
-    never mix in these operations, so a member that is not finite cannot touch another.
+    never mix in these operations, so a member that is not finite cannot touch another. `rewriting` are the methods
+    that make another model of the module, given the weights it began with, `origin`, which is empty without them.
     """
 
-    def __init__(self, model: Model, dim: int, loss: Loss, device: str) -> None:
-        module = model.module(dim).to(device)
+    def __init__(
+        self, model: Model, signature: Signature, loss: Loss, rewriting: tuple[Method, ...], device: str
+    ) -> None:
+        module = model.module(signature).to(device)
 
-        def predict(weights: Stack, x: torch.Tensor) -> Any:
+        def forward(weights: Stack, x: torch.Tensor) -> Any:
             return functional_call(module, weights, (x,))
 
-        def mean_loss(weights: Stack, x: torch.Tensor, y: torch.Tensor, count: torch.Tensor) -> Any:
-            prediction = predict(weights, x)
+        def predict(weights: Stack, origin: Stack, x: torch.Tensor) -> Any:
+            model = forward
+            for method in rewriting:
+                model = partial(_rewritten, method, model, origin)
+            return model(weights, x)
+
+        def mean_loss(weights: Stack, origin: Stack, x: torch.Tensor, y: torch.Tensor, count: torch.Tensor) -> Any:
+            prediction = predict(weights, origin, x)
             return loss(prediction, y).sum() / count, prediction
 
         self._functions: dict[str, Callable[..., Any]] = {
             "predict": vmap(predict),
-            "gradients": vmap(grad(mean_loss, has_aux=True), in_dims=(0, 0, 0, None)),
+            "gradients": vmap(grad(mean_loss, has_aux=True), in_dims=(0, 0, 0, 0, None)),
         }
         self._traced: dict[tuple[Any, ...], Callable[..., Any]] = {}
         self._device, self._pool = device, Pool()
 
-    def predictions(self, weights: Stack, x: torch.Tensor) -> torch.Tensor:
-        """Predictions [members, n] for inputs [members, n, dim]."""
-        predictions: torch.Tensor = self._call("predict", weights, x)
+    def predictions(self, weights: Stack, origin: Stack, x: torch.Tensor) -> torch.Tensor:
+        """Predictions [members, n, ...] for inputs [members, n, ...]."""
+        predictions: torch.Tensor = self._call("predict", weights, origin, x)
         return predictions
 
     def gradients(
-        self, weights: Stack, x: torch.Tensor, y: torch.Tensor, count: torch.Tensor
+        self, weights: Stack, origin: Stack, x: torch.Tensor, y: torch.Tensor, count: torch.Tensor
     ) -> tuple[Stack, torch.Tensor]:
         """Gradients of each member's summed loss over its samples, divided by `count`, and the predictions."""
-        gradients: tuple[Stack, torch.Tensor] = self._call("gradients", weights, x, y, count)
+        gradients: tuple[Stack, torch.Tensor] = self._call("gradients", weights, origin, x, y, count)
         return gradients
 
-    def _call(self, name: str, weights: Stack, *tensors: torch.Tensor) -> Any:
+    def _call(self, name: str, weights: Stack, origin: Stack, *tensors: torch.Tensor) -> Any:
         if len(tensors[0]) > 1:
-            return self._traced_call(name, weights, *tensors)
+            return self._traced_call(name, weights, origin, *tensors)
         # A product of single matrices rounds otherwise than one of a stack. With a copy beside it a member alone takes
         # the steps that it takes in company, so that results do not depend on who shares a call.
         both = [torch.cat((t, t)) if t.dim() else t for t in tensors]
-        outcome = self._traced_call(name, {name: torch.cat((t, t)) for name, t in weights.items()}, *both)
+        twice, start = ({name: torch.cat((t, t)) for name, t in stack.items()} for stack in (weights, origin))
+        outcome = self._traced_call(name, twice, start, *both)
         return tree_map(lambda t: t[:1], outcome)
 
-    def _traced_call(self, name: str, weights: Stack, *tensors: torch.Tensor) -> Any:
-        key = (name, *((t.shape, t.dtype) for t in tensors))
+    def _traced_call(self, name: str, weights: Stack, origin: Stack, *tensors: torch.Tensor) -> Any:
+        key = (name, next(iter(weights.values())).dtype, *((t.shape, t.dtype) for t in tensors))
         if key not in self._traced:
-            graph = make_fx(self._functions[name])(weights, *tensors)
+            graph = make_fx(self._functions[name])(weights, origin, *tensors)
             graph.graph.eliminate_dead_code()
             with_kernels(graph, self._device)
-            plan(graph, (weights, *tensors), self._pool)
+            plan(graph, (weights, origin, *tensors), self._pool)
             self._traced[key] = graph
-        return self._traced[key](weights, *tensors)
+        return self._traced[key](weights, origin, *tensors)
 
 
-def network(run: Run, device: str) -> Network:
-    """The network of a run, kept with its traces for the next group of members."""
-    model, task, loss = _parts(run)
-    return _network(model, task.dim, loss, device)
+def _rewritten(method: Method, forward: Any, origin: Stack, weights: Stack, x: torch.Tensor) -> Any:
+    return method.predict(forward, weights, origin, x)
+
+
+def network(run: Run, device: str, loss: Any) -> Network:
+    """The network of a run that minimises this loss, kept with its traces for the next group of members."""
+    parts = _parts(run)
+    return _network(parts.model, parts.signature, loss, parts.rewriting, device)
 
 
 def lacking(run: Run) -> str | None:
     """None, or why two members of this architecture cannot be stacked: tried on two samples."""
-    return _lacking(*_parts(run))
+    return _lacking(_parts(run))
 
 
 def bytes_per_sample(run: Run) -> tuple[int, int]:
     """(bytes of a sample, bytes of what one member's backward pass holds for it), from a forward pass."""
-    return _bytes_per_sample(*_parts(run))
+    return _bytes_per_sample(_parts(run))
 
 
-def _parts(run: Run) -> tuple[Any, Any, Any]:
+class _Parts(NamedTuple):
     """What the cached functions hash, though the protocols of a model, a task and a loss do not promise a hash."""
-    return run.model, run.task, run.loss
+
+    model: Any
+    task: Any
+    loss: Any
+    rewriting: tuple[Any, ...]
+    precision: Precision
+
+    @property
+    def signature(self) -> Signature:
+        return self.task.signature
+
+
+def _parts(run: Run) -> _Parts:
+    rewriting = tuple(method for method in run.methods if Hook.REWRITE in method.hooks)
+    return _Parts(run.model, run.task, run.loss, rewriting, run.precision)
 
 
 @lru_cache(maxsize=16)
-def _network(model: Any, dim: int, loss: Any, device: str) -> Network:
-    return Network(model, dim, loss, device)
+def _network(model: Any, signature: Signature, loss: Any, rewriting: tuple[Any, ...], device: str) -> Network:
+    return Network(model, signature, loss, rewriting, device)
 
 
 @lru_cache(maxsize=256)
-def _lacking(model: Any, task: Any, loss: Any) -> str | None:
-    data = task.sample(0, np.arange(2, dtype=np.int64))
-    stacked = {p.name: torch.zeros(2, *p.shape) for p in model.parameters(task.dim)}
+def _lacking(parts: _Parts) -> str | None:
+    data = parts.task.sample(0, np.arange(2, dtype=np.int64))
+    name = type(parts.model).__name__
+    if data.weight is not None:
+        return f"it lacks the weighted samples of {type(parts.task).__name__}"
+    if first_buffers(parts.model, parts.signature):
+        return f"it lacks the buffers of {name}"
+    stacked = {p.name: torch.zeros(2, *p.shape) for p in parts.model.parameters(parts.signature)}
     x, y = (torch.from_numpy(np.stack((a, a))) for a in (data.x, data.y))
     try:
         with torch.no_grad():
-            _network(model, task.dim, loss, "cpu").gradients(stacked, x, y, torch.tensor(2.0))
+            net = _network(parts.model, parts.signature, parts.loss, parts.rewriting, "cpu")
+            net.gradients(stacked, stacked if parts.rewriting else {}, x, y, torch.tensor(2.0))
     except Exception as error:  # whatever a foreign module raises under vmap is the reason
         first = str(error).strip().partition("\n")[0]
-        return f"torch.func cannot stack {type(model).__name__}: {first or type(error).__name__}"
+        return f"torch.func cannot stack {name}: {first or type(error).__name__}"
     return None
 
 
 @lru_cache(maxsize=256)
-def _bytes_per_sample(model: Any, task: Any, loss: Any) -> tuple[int, int]:
-    data = task.sample(0, np.arange(3, dtype=np.int64))
-    weights = {p.name: torch.zeros(p.shape, requires_grad=True) for p in model.parameters(task.dim)}
-    module = model.module(task.dim)
+def _bytes_per_sample(parts: _Parts) -> tuple[int, int]:
+    data = parts.task.sample(0, np.arange(3, dtype=np.int64))
+    weights = {p.name: torch.zeros(p.shape, requires_grad=True) for p in parts.model.parameters(parts.signature)}
+    module = parts.model.module(parts.signature)
 
     def held(num: int) -> int:
         storages: dict[int, int] = {}
@@ -131,8 +168,9 @@ def _bytes_per_sample(model: Any, task: Any, loss: Any) -> tuple[int, int]:
 
         x, y = torch.from_numpy(data.x[:num].copy()), torch.from_numpy(data.y[:num].copy())
         with torch.enable_grad(), torch.autograd.graph.saved_tensors_hooks(note, lambda tensor: tensor):
-            graph = loss(functional_call(module, weights, (x,)), y).sum()
+            graph = parts.loss(functional_call(module, weights, (x,)), y).sum()
         del graph
         return sum(storages.values())
 
-    return (data.x.nbytes + data.y.nbytes) // 3, max(4, (held(3) - held(1)) // 2)
+    width = 2 if parts.precision is Precision.FLOAT64 else 1
+    return width * (data.x.nbytes + data.y.nbytes) // 3, width * max(4, (held(3) - held(1)) // 2)

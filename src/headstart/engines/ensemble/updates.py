@@ -1,9 +1,9 @@
 """The optimizers of torch on stacked weights, with a rate and hyperparameters of its own for every member.
 
-torch.optim takes one rate a parameter group, so a member's own rate means writing the two updates out.
+torch.optim takes one rate per parameter group, so a member's own rate means writing the updates out.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
 import numpy as np
@@ -12,36 +12,65 @@ from numpy.typing import NDArray
 
 from headstart.engines.ensemble.network import Stack
 from headstart.engines.lower import Lowered
-from headstart.optimizers import AdamW
-from headstart.run import Run
+from headstart.optimizers import SGD, AdamW, Decay
 
 
 class Update(Protocol):
-    """One optimizer step of every member, in place."""
+    """One optimizer step of every member, in place.
 
-    @property
-    def moments(self) -> tuple[Stack, ...]:
-        """The running averages, stacked like the weights: the state beyond the number of steps."""
-        ...
+    `moments` are the running averages by their names in torch, stacked like the weights; `ages` the optimizer's own
+    steps so far, int64[members, parameters].
+    """
+
+    moments: dict[str, Stack]
+    ages: NDArray[np.int64]
 
     def __call__(self, weights: Stack, gradients: Stack, step: int) -> None:
-        """Take step number `step`, the first being 1."""
+        """Take step number `step` of the run, the first being 0."""
         ...
 
 
 class StackedSGD:
-    """w <- w - rate * gradient."""
+    """g <- g + decay w, v <- momentum v + g, w <- w - rate v, in the order of operations of torch.optim.SGD."""
 
-    moments: tuple[Stack, ...] = ()
-
-    def __init__(self, runs: Sequence[Run], lowered: Sequence[Lowered], weights: Stack) -> None:
-        rates = np.array([member.rates for member in lowered])
-        self.minus_rates = _columns(-rates, weights)
+    def __init__(
+        self, lowered: Sequence[Lowered], weights: Stack, moments: Mapping[str, Stack], ages: NDArray[np.int64]
+    ) -> None:
+        optimizers = [o for each in lowered if isinstance(o := each.run.optimizer, SGD)]
+        self.ages, self.factors = ages, lowered[0].factors
+        self.rates = np.array([each.rates for each in lowered])
+        self.minus_rates = _columns(-self.rates, weights)
+        self.plain = all(o.plain for o in optimizers)
+        self.scheduled = bool((self.factors != 1).any())
+        coupled = np.array([o.weight_decay * (o.decay is Decay.COUPLED) for o in optimizers])
+        self.shrink, momentum = np.array([o.shrink for o in optimizers]), np.array([o.momentum for o in optimizers])
+        self.penalty = _shaped(coupled, weights) if coupled.any() else None
+        self.momentum = _shaped(momentum, weights)
+        self.ahead = _shaped(np.array([o.momentum * o.nesterov for o in optimizers]), weights)
+        self.nesterov = _shaped(np.array([float(o.nesterov) for o in optimizers]), weights)
+        self.moments: dict[str, Stack] = dict(moments)
+        if momentum.any() and not self.moments:
+            self.moments = {"momentum_buffer": {name: torch.zeros_like(w) for name, w in weights.items()}}
 
     def __call__(self, weights: Stack, gradients: Stack, step: int) -> None:
         """In place."""
+        self.ages += 1
+        factor = self.factors[step]
+        minus_rates = _columns(-self.rates * factor, weights) if self.scheduled else self.minus_rates
+        shrink = None if not self.shrink.any() else _columns(1 - self.rates * factor * self.shrink[:, None], weights)
         for name, weight in weights.items():
-            weight.addcmul_(gradients[name], self.minus_rates[name])
+            g = gradients[name]
+            if not self.plain:
+                if shrink is not None:
+                    weight.mul_(shrink[name])
+                if self.penalty is not None:
+                    g = g + self.penalty[name] * weight
+                if self.moments:
+                    v = self.moments["momentum_buffer"][name]
+                    v.mul_(self.momentum[name]).add_(g)
+                    # Of Nesterov's step, g + momentum v; else v itself.
+                    g = torch.where(self.nesterov[name] > 0, g + self.ahead[name] * v, v)
+            weight.addcmul_(g, minus_rates[name])
 
 
 class StackedAdamW:
@@ -49,33 +78,45 @@ class StackedAdamW:
 
         w <- w (1 - rate * decay) - rate * m' / (sqrt(v') + eps)
 
-    in the order of operations of torch.optim.AdamW; what depends on members and steps alone is computed in float64.
+    in the order of operations of torch.optim.AdamW; what depends on members and steps alone is computed in float64. A
+    coupled decay adds decay w to g instead.
     """
 
     def __init__(
-        self, runs: Sequence[Run], lowered: Sequence[Lowered], weights: Stack, moments: Sequence[Stack]
+        self, lowered: Sequence[Lowered], weights: Stack, moments: Mapping[str, Stack], ages: NDArray[np.int64]
     ) -> None:
-        optimizers = [run.optimizer for run in runs]
-        self.rates = np.array([member.rates for member in lowered])
-        self.betas = np.array([(o.beta1, o.beta2) for o in optimizers if isinstance(o, AdamW)])
-        self.eps = _shaped(np.array([o.eps for o in optimizers if isinstance(o, AdamW)]), weights)
-        decay = np.array([o.weight_decay for o in optimizers if isinstance(o, AdamW)])
-        self.shrink = _columns(1 - self.rates * decay[:, None], weights)
+        optimizers = [o for each in lowered if isinstance(o := each.run.optimizer, AdamW)]
+        self.ages, self.factors = ages, lowered[0].factors
+        self.rates = np.array([each.rates for each in lowered])
+        self.scheduled = bool((self.factors != 1).any())
+        self.betas = np.array([(o.beta1, o.beta2) for o in optimizers])
+        self.eps = _shaped(np.array([o.eps for o in optimizers]), weights)
+        self.decay = np.array([o.weight_decay * (o.decay is Decay.DECOUPLED) for o in optimizers])
+        coupled = np.array([o.weight_decay * (o.decay is Decay.COUPLED) for o in optimizers])
+        self.penalty = _shaped(coupled, weights) if coupled.any() else None
+        self.shrink = _columns(1 - self.rates * self.decay[:, None], weights)
         self.fresh1, self.keep2, self.fresh2 = (
             _shaped(values, weights) for values in (1 - self.betas[:, 0], self.betas[:, 1], 1 - self.betas[:, 1])
         )
-        zeros = [{name: torch.zeros_like(weight) for name, weight in weights.items()} for _ in range(2)]
-        self.moments: tuple[Stack, ...] = tuple(moments or zeros)
+        names = ("exp_avg", "exp_avg_sq")
+        zeros = {kind: {name: torch.zeros_like(weight) for name, weight in weights.items()} for kind in names}
+        self.moments: dict[str, Stack] = {kind: moments[kind] for kind in names} if moments else zeros
         self.scratch = {name: torch.empty_like(weight) for name, weight in weights.items()}
 
     def __call__(self, weights: Stack, gradients: Stack, step: int) -> None:
         """In place."""
-        left1, left2 = 1 - self.betas[:, 0] ** step, np.sqrt(1 - self.betas[:, 1] ** step)
-        minus_sizes, roots = _columns(-self.rates / left1[:, None], weights), _shaped(left2, weights)
-        first, second = self.moments
+        self.ages += 1
+        left1 = 1 - self.betas[:, :1] ** self.ages
+        left2 = np.sqrt(1 - self.betas[:, 1:] ** self.ages)
+        rates = self.rates * self.factors[step]
+        minus_sizes, roots = _columns(-rates / left1, weights), _columns(left2, weights)
+        shrink = _columns(1 - rates * self.decay[:, None], weights) if self.scheduled else self.shrink
+        first, second = self.moments["exp_avg"], self.moments["exp_avg_sq"]
         for name, weight in weights.items():
             gradient, m, v, scratch = gradients[name], first[name], second[name], self.scratch[name]
-            weight.mul_(self.shrink[name])
+            if self.penalty is not None:
+                gradient = gradient + self.penalty[name] * weight
+            weight.mul_(shrink[name])
             m.lerp_(gradient, self.fresh1[name])
             torch.mul(gradient, gradient, out=scratch).mul_(self.fresh2[name])
             v.mul_(self.keep2[name]).add_(scratch)
@@ -84,17 +125,18 @@ class StackedAdamW:
             weight.addcmul_(scratch, minus_sizes[name])
 
 
-def build(runs: Sequence[Run], lowered: Sequence[Lowered], weights: Stack, moments: Sequence[Stack] = ()) -> Update:
+def build(
+    lowered: Sequence[Lowered], weights: Stack, moments: Mapping[str, Stack], ages: NDArray[np.int64]
+) -> StackedSGD | StackedAdamW:
     """The update of these members, which share the type of their optimizer; without moments, from their beginning."""
-    if isinstance(runs[0].optimizer, AdamW):
-        return StackedAdamW(runs, lowered, weights, moments)
-    return StackedSGD(runs, lowered, weights)
+    kind = StackedAdamW if isinstance(lowered[0].run.optimizer, AdamW) else StackedSGD
+    return kind(lowered, weights, moments, ages)
 
 
 def _columns(values: NDArray[Any], weights: Stack) -> Stack:
-    """Column i of [members, parameters] as float32, shaped to multiply the stack of parameter i."""
-    device = next(iter(weights.values())).device
-    columns = torch.from_numpy(values.T.astype(np.float32)).to(device)
+    """Column i of [members, parameters] in the weights' precision, shaped to multiply the stack of parameter i."""
+    like = next(iter(weights.values()))
+    columns = torch.from_numpy(np.ascontiguousarray(values.T)).to(like.device, like.dtype)
     return {
         name: column.view(-1, *[1] * (weight.ndim - 1))
         for column, (name, weight) in zip(columns, weights.items(), strict=True)
@@ -102,6 +144,7 @@ def _columns(values: NDArray[Any], weights: Stack) -> Stack:
 
 
 def _shaped(values: NDArray[Any], weights: Stack) -> Stack:
-    """The numbers [members] as float32, shaped to multiply the stack of each parameter."""
-    column = torch.from_numpy(values.astype(np.float32)).to(next(iter(weights.values())).device)
+    """The numbers [members] in the weights' precision, shaped to multiply the stack of each parameter."""
+    like = next(iter(weights.values()))
+    column = torch.from_numpy(np.ascontiguousarray(values)).to(like.device, like.dtype)
     return {name: column.view(-1, *[1] * (weight.ndim - 1)) for name, weight in weights.items()}

@@ -19,6 +19,7 @@ class Shape(NamedTuple):
     optimizer: int
     support: Any  # uint64: the bits of a parity's support
     degree: int  # of the Hermite link
+    ties: float  # what a prediction of exactly 0 counts in the accuracy
 
 
 class Members(NamedTuple):
@@ -31,6 +32,7 @@ class Members(NamedTuple):
     rates: Any  # float64[members, parameters]
     adam: Any  # float64[members, 4]: beta1, beta2, eps, weight decay
     offsets: Any  # int64[parameters + 1]: where each parameter begins in the flat weights
+    factors: Any  # float64[steps]: what the schedule multiplies all rates by
 
 
 class Batches(NamedTuple):

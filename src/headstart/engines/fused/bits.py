@@ -17,7 +17,7 @@ from headstart.core.kernels.compile import inlined, kernel, part, pasted
 from headstart.core.kernels.random import packed_signs
 from headstart.engines.fused.batches import Batches, Members, Shape, draw_ids
 from headstart.engines.fused.layout import LABEL_BIT, flat
-from headstart.engines.fused.losses import RELU, activate, loss_slopes, loss_value
+from headstart.engines.fused.losses import RELU, activate, agreement, loss_slopes, loss_value
 from headstart.engines.fused.optim import update
 from headstart.engines.fused.simd import (
     add,
@@ -242,19 +242,19 @@ def apply(shape: Shape, members: Members, m: Any, bias_gradient: Any, time: Any,
             store(s.gradient, i, mul(readout, row))
         if shape.activation == RELU:
             store(s.readout, j, acc)
-    rates, adam, kind = members.rates[m], members.adam[m], shape.optimizer
+    rates, adam, kind, factor = members.rates[m], members.adam[m], shape.optimizer, members.factors[time - 1]
     first, second = members.first[m], members.second[m]
     p, dim = 0, shape.dim
     # No literal numbers in these calls: numba would compile `update` anew for each.
-    update(kind, w, s.gradient, first, second, offsets[p], dim * width, rates[p], adam, time)
+    update(kind, w, s.gradient, first, second, offsets[p], dim * width, rates[p] * factor, adam, time)
     if shape.bias:
         p += 1
-        update(kind, w, s.gradient[dim * width :], first, second, offsets[p], width, rates[p], adam, time)
+        update(kind, w, s.gradient[dim * width :], first, second, offsets[p], width, rates[p] * factor, adam, time)
     # The padding of the readout stays zero, although a padded neuron may be active: a sigmoid is 1/2 at 0.
-    update(kind, w, s.readout, first, second, offsets[p + 1], shape.neurons, rates[p + 1], adam, time)
+    update(kind, w, s.readout, first, second, offsets[p + 1], shape.neurons, rates[p + 1] * factor, adam, time)
     if shape.bias:
         s.readout[0] = bias_gradient
-        update(kind, w, s.readout, first, second, offsets[p + 2], shape.bias, rates[p + 2], adam, time)
+        update(kind, w, s.readout, first, second, offsets[p + 2], shape.bias, rates[p + 2] * factor, adam, time)
 
 
 @pasted
@@ -320,7 +320,7 @@ def scores(shape: Shape, w: Any, words: Any, num: Any, s: Scratch) -> Any:
         parities(words, start, count, shape.support | _LABEL, s.labels)
         outputs(shape, w, a, c, count, s)
         for n in range(count):
-            hits += 1.0 if s.outputs[n] * s.labels[n] > _ZERO else 0.0
+            hits += agreement(s.outputs[n] * s.labels[n], shape.ties)
             loss += np.float64(loss_value(shape.loss, s.outputs[n], s.labels[n]))
     return hits / num, loss / num
 

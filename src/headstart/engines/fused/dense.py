@@ -13,7 +13,7 @@ from headstart.core.kernels.compile import inlined, kernel, part
 from headstart.core.kernels.random import normals, philox_block
 from headstart.engines.fused.batches import Batches, Members, Shape, draw_ids
 from headstart.engines.fused.layout import flat
-from headstart.engines.fused.losses import RELU, activate, loss_slope, loss_value
+from headstart.engines.fused.losses import RELU, activate, agreement, loss_slope, loss_value
 from headstart.engines.fused.matmul import ACCUMULATE, AS_IS, DEPTH, FROM_BIAS, FROM_ZERO, RECTIFIED, matmul
 from headstart.engines.fused.optim import update
 from headstart.engines.fused.simd import (
@@ -224,11 +224,11 @@ def apply(shape: Shape, members: Members, m: Any, time: Any, s: Scratch) -> None
         fan_in = shape.dim if layer == 0 else shape.neurons
         top = layer == shape.depth - 1
         size = fan_in if top else fan_in * shape.width
-        rate, adam = members.rates[m, p], members.adam[m]
+        rate, adam = members.rates[m, p] * members.factors[time - 1], members.adam[m]
         update(kind, w, s.gradient[offsets[p] :], first, second, offsets[p], size, rate, adam, time)
         if shape.bias:
             size = 1 if top else shape.neurons
-            rate = members.rates[m, p + 1]
+            rate = members.rates[m, p + 1] * members.factors[time - 1]
             update(kind, w, s.gradient[offsets[p + 1] :], first, second, offsets[p + 1], size, rate, adam, time)
 
 
@@ -348,7 +348,7 @@ def scores(shape: Shape, w: Any, offsets: Any, x: Any, num: Any, s: Scratch) -> 
         for n in range(count):
             f, y = s.outputs[n], x[at + s.rows * CHUNK + n]
             if len(s.support):
-                metric += 1.0 if f * y > _ZERO else 0.0
+                metric += agreement(f * y, shape.ties)
             else:
                 metric += np.float64((f - y) * (f - y) / _f(s.variance))
             loss += np.float64(loss_value(shape.loss, f, y))

@@ -1,24 +1,24 @@
 """The fused engine: which runs it takes, and how members go from record to record in lockstep."""
 
-import time
-from bisect import bisect_right
 from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from headstart.core.errors import HeadstartError
-from headstart.core.trace import Status
-from headstart.core.units import FullBatch, flops_per_sample
-from headstart.engines.engine import Interrupted, Job, Outcome, Watch
+from headstart.core.state import Arrays, State
+from headstart.core.units import FullBatch
+from headstart.engines.engine import Job, Outcome, Watch
 from headstart.engines.fused.layout import Layout, group_key, is_population, padded, uses_tables
-from headstart.engines.fused.member import Member
-from headstart.engines.lower import has_diverged, lower, samples_processed
+from headstart.engines.lower import lacking_hooks, lower, samples_processed
+from headstart.engines.member import Member, in_order, together, train_together
 from headstart.losses import MSE, Correlation, Hinge, Logistic
+from headstart.methods import Hook
 from headstart.models import MLP
-from headstart.optimizers import SGD, AdamW
+from headstart.optimizers import SGD, AdamW, Decay
 from headstart.plans import Place
-from headstart.run import Run, Step
+from headstart.run import Run
 from headstart.tasks import Hermite, Parity, SingleIndex
 
 _LARGEST_DEPTH = 8
@@ -46,8 +46,16 @@ class Fused:
         """Runs with equal keys share kernel calls."""
         return group_key(run)
 
+    @property
+    def hooks(self) -> frozenset[Hook]:
+        """What the kernels re-code."""
+        return frozenset({Hook.SAMPLES, Hook.SCHEDULE})
+
     def supports(self, run: Run, device: str = "cpu") -> str | None:
         """MLPs on parity and single-index tasks, with the plans, losses and optimizers of this version."""
+        lowered = lower(run)
+        if (without := lacking_hooks(lowered, self.hooks)) is not None:
+            return without
         if device != "cpu":
             return f"its kernels run on the cpu, not on {device}"
         if type(run.model) is not MLP:
@@ -60,13 +68,13 @@ class Fused:
             return f"its kernels know Hermite links, not {type(run.task.link).__name__}"
         if type(run.loss) not in (MSE, Hinge, Logistic, Correlation):
             return f"its kernels lack the loss {run.loss.name}"
-        if type(run.optimizer) not in (SGD, AdamW):
-            return f"its kernels lack the optimizer {type(run.optimizer).__name__}"
-        legs = lower(run).course.legs
-        special = any(leg.target is not None or leg.favoured is not None for leg in legs)
-        if special or lower(run).course.aside is not None:
-            return f"its kernels lack the batches of {type(run.plan).__name__}"
-        exact = any(is_population(run, leg.pool.size) for leg in legs)
+        optimizer = run.optimizer
+        plain = isinstance(optimizer, SGD) and optimizer.plain
+        if not plain and not (isinstance(optimizer, AdamW) and optimizer.decay is Decay.DECOUPLED):
+            return (
+                f"its kernels know SGD and AdamW without momentum or coupled decay, not this {type(optimizer).__name__}"
+            )
+        exact = any(is_population(run, leg.pool.size) for leg in lowered.course.legs)
         if exact and not uses_tables(run):
             return "it splits the exact population for two-layer networks only"
         return None
@@ -76,29 +84,29 @@ class Fused:
         return 1
 
     def seconds(self, run: Run) -> float:
-        """From nanoseconds a sample and neuron, measured on one core; evaluation counts forward passes only."""
+        """From nanoseconds per sample and neuron, measured on one core; evaluation counts forward passes only."""
         assert isinstance(run.model, MLP)
         width, lowered = padded(run.model.width, 16), lower(run)
-        course = lowered.course
+        course, dim = lowered.course, run.task.signature.num_inputs
         samples = samples_processed(run)
         records = len(run.budget.recorded_steps())
         evaluated = records * (run.task.num_test + samples / max(run.budget.steps, 1))
         if any(is_population(run, leg.pool.size) for leg in course.legs):
             each = 1e-10 * width
         elif uses_tables(run):
-            each = 6e-10 * width * max(1.0, run.task.dim / 20)
+            each = 6e-10 * width * max(1.0, dim / 20)
         else:
-            each = 1e-11 * flops_per_sample(run.model.parameters(run.task.dim)) + 5e-9 * run.task.dim
+            each = 1e-11 * lowered.flops + 5e-9 * dim
         # Fresh samples that methods change are drawn in NumPy.
         drawn = any(leg.pool.size is None and by for leg, by in zip(course.legs, lowered.altering, strict=True))
-        each_drawn = 8e-8 * run.task.dim if drawn else 0.0
+        each_drawn = 8e-8 * dim if drawn else 0.0
         return 1e-3 + 2e-6 * run.budget.steps + 2e-5 * records + each * (samples + evaluated / 3) + each_drawn * samples
 
     def memory(self, run: Run) -> float:
         """The member's weights with optimizer state, its test set, its finite set if that is taken whole."""
-        layout, lowered = Layout(run.model.parameters(run.task.dim), uses_tables(run)), lower(run)
+        layout, lowered = Layout(run.parameters, uses_tables(run)), lower(run)
         course = lowered.course
-        sample = 8.0 if uses_tables(run) else 4.0 * (padded(run.task.dim, 4) + 1)
+        sample = 8.0 if uses_tables(run) else 4.0 * (padded(run.task.signature.num_inputs, 4) + 1)
         kept = [leg.pool.size or 0 for leg, altering in zip(course.legs, lowered.altering, strict=True) if altering]
         whole = (
             max((leg.pool.size or 0) for leg in course.legs)
@@ -114,127 +122,75 @@ class Fused:
 
             check_device(device)
             raise HeadstartError(f"--device {device}: the fused engine trains on the cpu")
-        waiting: dict[int, Outcome] = {}
-        following = 0
-        for members in self._chunks(jobs):
-            chunk = _Chunk(members, self.checkpoint_seconds)
-            try:
-                for index, outcome in chunk.train(watch):
-                    if not self.in_order:
-                        yield outcome
-                        continue
-                    waiting[index] = outcome
-                    while following in waiting:
-                        yield waiting.pop(following)
-                        following += 1
-            except Interrupted:
-                yield from (waiting[index] for index in sorted(waiting))
-                raise
+        ended = self._ended(jobs, watch)
+        return in_order(ended) if self.in_order else (outcome for _, outcome in ended)
 
-    def _chunks(self, jobs: Sequence[Job]) -> Iterator[list[Member]]:
-        """Members that share a key and a step, in chunks that fit in memory."""
+    def _ended(self, jobs: Sequence[Job], watch: Watch | None) -> Iterator[tuple[int, Outcome]]:
+        """Members that share a key and stand at one step, in chunks that fit in memory."""
         groups: dict[Hashable, list[int]] = {}
         for index, job in enumerate(jobs):
             groups.setdefault(group_key(job.run), []).append(index)
         for indices in groups.values():
             size = int(max(1, min(_MEMBERS, _BYTES // self.memory(jobs[indices[0]].run))))
             for first in range(0, len(indices), size):
-                members = [_member(index, jobs[index]) for index in indices[first : first + size]]
-                for step in sorted({member.step for member in members}):
-                    yield [member for member in members if member.step == step]
-
-
-def _member(index: int, job: Job) -> Member:
-    """The member at its start or, where there is a checkpoint, as it was."""
-    run = job.run
-    parameters = run.model.parameters(run.task.dim)
-    metric = run.task.metrics[0].name
-    roles = dict.fromkeys(f"norm_{p.role}" for p in parameters)
-    names = (f"test_{metric}", "test_loss", f"train_{metric}", "train_loss", *roles)
-    member = Member(index, job, Layout(parameters, uses_tables(run)), flops_per_sample(parameters), names)
-    member.load()
-    return member
+                chunk = [Member.of(index, jobs[index], self.name) for index in indices[first : first + size]]
+                for members in together(chunk):
+                    yield from train_together(members, _Chunk(members), watch, self.checkpoint_seconds)
 
 
 class _Chunk:
-    """Members with one key at one step, and their arrays."""
+    """Members with one key at one place, and their arrays."""
 
-    def __init__(self, members: list[Member], checkpoint_seconds: float) -> None:
+    def __init__(self, members: list[Member]) -> None:
         from headstart.engines.fused import trainer
 
-        self.members, self.checkpoint_seconds = members, checkpoint_seconds
-        self.run = members[0].job.run
-        self.course = lower(self.run).course
-        self.layout = members[0].layout
-        self.roles = [f"norm_{p.role}" for p in self.layout.parameters]
-        self.trainer = trainer.Trainer(self.run, self.layout, members)
-        self.active = np.arange(len(members), dtype=np.int64)
+        first = members[0]
+        self.run, self.course, self.at, self.step = first.run, first.lowered.course, first.place, first.step
+        self.layout = Layout(first.lowered.parameters, uses_tables(self.run))
+        self.names = first.lowered.names
+        roles = [p.role for p in self.layout.parameters]
+        self.with_role = [[i for i, role in enumerate(roles) if role is each] for each in dict.fromkeys(roles)]
+        states = [member.take() for member in members]
+        self.adam = isinstance(self.run.optimizer, AdamW)
+        self.ages = np.array([state.ages(self.names) for state in states], dtype=np.int64)
+        self.trainer = trainer.Trainer(self.layout, [member.lowered for member in members], states)
+        self.trainer.enter(self.at, np.arange(len(members), dtype=np.int64))
 
-    def train(self, watch: Watch | None) -> Iterator[tuple[int, Outcome]]:
-        """Advance from record to record; yield members as they end."""
-        saved = mark = time.monotonic()
-        recorded = set(self.run.budget.recorded_steps())
-        first = self.members[0]
-        step, end = first.step, self.run.budget.steps
-        place = Place(0, first.leg, first.began)
-        kept = {at.step for m in self.members for at in m.job.keep if isinstance(at, Step)}
-        stops = sorted(recorded | kept | {end})
-        while True:
-            place = self.course.observe(place, step)
-            self.trainer.enter(place, self.active)
-            stop = False
-            if step in recorded and step not in first.steps[-1:]:
-                yield from self._record(place, step)
-                now = time.monotonic()
-                for m in self.active:
-                    self.members[m].seconds += (now - mark) / len(self.active)
-                    stop = bool(watch and watch(self.members[m].index, step)) or stop
-                mark = now
-                if (stop or now - saved > self.checkpoint_seconds) and step < end:
-                    self._save(place)
-                    saved = time.monotonic()
-                    if stop:
-                        raise Interrupted
-            else:
-                self._keep()
-            if step == end or not len(self.active):
-                break
-            left = self.course.steps_left(place, step)
-            until = min(stops[bisect_right(stops, step)], end if left is None else step + left)
-            self.trainer.advance(place, self.active, step, until)
-            for m in self.active:
-                self.members[m].samples += (until - step) * self.trainer.num_samples
-                self.members[m].step = until
-            step = until
-        for m in self.active:
-            yield self.members[m].index, self.members[m].outcome(Status.FINISHED)
+    def advance(self, active: Sequence[int], step: int, until: int) -> int:
+        """Kernels go to the end of a leg or to `until`, whichever comes first."""
+        rows, samples = np.array(active, dtype=np.int64), 0
+        self.ages[rows] += until - step
+        while step < until:
+            left = self.course.steps_left(self.at, step)
+            stop = until if left is None else min(until, step + left)
+            self.trainer.advance(self.at, rows, step, stop)
+            samples += (stop - step) * self.trainer.num_samples
+            step = stop
+            self.at = self.course.observe(self.at, step)
+            self.trainer.enter(self.at, rows)
+        self.step = until
+        return samples
 
-    def _record(self, place: Place, step: int) -> Iterator[tuple[int, Outcome]]:
-        """Evaluate every member; those that are no longer finite end here."""
-        scores = self.trainer.evaluate(place, self.active, step)
-        squares = self.trainer.squares(self.active)
-        going = []
-        for m in self.active:
-            member, norms = self.members[m], dict.fromkeys(self.roles, 0.0)
-            for role, square in zip(self.roles, squares[m].tolist(), strict=True):
-                norms[role] += square
-            values = [*scores[m].tolist(), *(square**0.5 for square in norms.values())]
-            first = dict(zip(member.names, member.rows[0], strict=True)) if member.rows else None
-            if not has_diverged(dict(zip(member.names, values, strict=True)), first):
-                member.record(values)
-                going.append(m)
-            else:
-                yield member.index, member.outcome(Status.DIVERGED)
-        self.active = np.array(going, dtype=np.int64)
-        self._keep()
+    def evaluate(self, active: Sequence[int]) -> NDArray[np.float64]:
+        """Metric and loss on the test set and the next batch, and norms by role."""
+        rows = np.array(active, dtype=np.int64)
+        scores = self.trainer.evaluate(self.at, rows, self.step)[rows]
+        squares = self.trainer.squares(rows)[rows]
+        norms = [np.sqrt(sum(squares[:, i] for i in same)) for same in self.with_role]
+        return np.column_stack([scores, *norms])
 
-    def _keep(self) -> None:
-        for m in self.active:
-            if self.members[m].job.keep:
-                self.members[m].keep(self.trainer.weights[m])
+    def place(self, member: int) -> Place:
+        """The place of all."""
+        return self.at
 
-    def _save(self, place: Place) -> None:
-        for m in self.active:
-            member = self.members[m]
-            member.leg, member.began = place.leg, place.began
-            member.save(self.trainer.weights[m], self.trainer.first[m], self.trainer.second[m])
+    def retain(self, active: Sequence[int]) -> None:
+        """Members that ended are not passed to the kernels any more."""
+
+    def state(self, member: int) -> State:
+        """A member's arrays, unpacked."""
+        moments: Arrays = {}
+        if self.adam:
+            for kind, flat in (("exp_avg", self.trainer.first), ("exp_avg_sq", self.trainer.second)):
+                moments |= {f"{kind}/{name}": array for name, array in self.layout.unpack(flat[member]).items()}
+        ages = {f"age/{name}": np.asarray(self.ages[member, i]) for i, name in enumerate(self.names)}
+        return State(self.layout.unpack(self.trainer.weights[member]), moments=moments, counters=ages)

@@ -59,6 +59,7 @@ def group_key(run: Run) -> Hashable:
     assert isinstance(model, MLP)
     return (
         run.task,
+        lowered.shared,
         (model.width, model.depth, model.activation, model.bias),
         run.loss,
         type(run.optimizer).__name__,

@@ -103,6 +103,12 @@ def activate(kind: Any, values: Any, slopes: Any, first: Any, num: Any) -> None:
 
 
 @part
+def agreement(product: Any, ties: Any) -> Any:
+    """What a prediction times its label, +-1, counts in the accuracy."""
+    return 1.0 if product > _ZERO else ties if product == _ZERO else 0.0
+
+
+@part
 def loss_value(kind: Any, f: Any, y: Any) -> Any:
     """The loss of one sample, float32 as the reference computes it."""
     if kind == MSE:

@@ -4,14 +4,14 @@ from typing import Any
 
 import numpy as np
 
-from headstart.core.kernels.compile import kernel, part
+from headstart.core.kernels.compile import inlined, kernel
 
 SGD, ADAMW = 0, 1
 _f = np.float32
 _ONE = _f(1)
 
 
-@part
+@inlined
 def update(
     kind: Any,
     weights: Any,

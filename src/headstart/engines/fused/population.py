@@ -13,12 +13,12 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from headstart.core.kernels.compile import kernel, part
+from headstart.core.kernels.compile import inlined, kernel, part
 from headstart.engines.fused.batches import Members, Shape
 from headstart.engines.fused.bits import Scratch as BitScratch
 from headstart.engines.fused.bits import apply
 from headstart.engines.fused.layout import flat
-from headstart.engines.fused.losses import RELU, activate, loss_slopes, loss_value
+from headstart.engines.fused.losses import RELU, activate, agreement, loss_slopes, loss_value
 from headstart.engines.fused.simd import add, fma, larger, load, splat, spread, store, total, where_above
 
 # A tile is ROWS values of xa by at most COLUMNS of xb.
@@ -225,7 +225,7 @@ def general_back(shape: Shape, xb: Any, columns: Any, readout: Any, p: Scratch) 
         readout[j] += total(sums)
 
 
-@part
+@inlined
 def slopes(shape: Shape, xa: Any, xb: Any, columns: Any, even: Any, scale: Any, p: Scratch) -> Any:
     """p.f <- dL/df; for ReLU without biases the sum of those at x and -x. Returns the sum over the tile."""
     total_slope, minus = 0.0, p.minus[:columns]
@@ -342,6 +342,6 @@ def evaluate(shape: Shape, members: Members, active: Any, out: Any, p: Scratch) 
                 for row in range(ROWS):
                     for i in range(columns):
                         f, y = p.f[row * COLUMNS + i], p.sign_u[xa + row] * p.sign_v[xb + i]
-                        hits += 1.0 if f * y > _ZERO else 0.0
+                        hits += agreement(f * y, shape.ties)
                         loss += np.float64(loss_value(shape.loss, f, y))
         out[m, 2], out[m, 3] = hits * 2.0**-shape.dim, loss * 2.0**-shape.dim

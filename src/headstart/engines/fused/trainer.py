@@ -7,14 +7,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headstart.core.kernels.compile import kernels
+from headstart.core.samples import Samples
+from headstart.core.state import State
 from headstart.engines.fused.layout import LABEL_BIT, LARGEST_PACKED_DIM, Layout, floats, is_population, uses_tables
-from headstart.engines.fused.member import Member
-from headstart.engines.lower import lower
+from headstart.engines.lower import Lowered
 from headstart.models import MLP
 from headstart.optimizers import AdamW
 from headstart.plans import Place
 from headstart.run import Run
-from headstart.tasks import Parity, Samples, SingleIndex
+from headstart.tasks import Parity, SingleIndex
 
 _EVALUATION, _DATA = np.uint64(6), np.uint64(2)
 # Fresh samples that are not the task's own are made for this many steps at a time.
@@ -31,37 +32,28 @@ def _support_bits(run: Run) -> np.uint64:
 class Trainer:
     """Weights float32[members, size] with their optimizer state, and the scratch of the kernels."""
 
-    def __init__(self, run: Run, layout: Layout, members: list[Member]) -> None:
+    def __init__(self, layout: Layout, lowered: list[Lowered], states: list[State]) -> None:
+        run = lowered[0].run
         assert isinstance(run.model, MLP)
-        self.run, self.layout, self.course = run, layout, lower(run).course
-        num = len(members)
-        adam = isinstance(run.optimizer, AdamW)
+        self.run, self.layout, self.lowered, self.course = run, layout, lowered, lowered[0].course
+        num, adam = len(lowered), isinstance(run.optimizer, AdamW)
         self.weights = floats(num, layout.size)
         self.first = floats(num, layout.size if adam else 0)
         self.second = floats(*self.first.shape)
-        rates = np.zeros((num, len(layout.parameters)))
-        constants = np.zeros((num, 4))
-        self.lowered = [lower(member.job.run) for member in members]
-        for m, (member, lowered) in enumerate(zip(members, self.lowered, strict=True)):
-            own, job = member.job.run, member.job
-            rates[m] = lowered.rates
-            if isinstance(own.optimizer, AdamW):
-                o = own.optimizer
+        rates, constants = np.array([each.rates for each in lowered]), np.zeros((num, 4))
+        for m, (each, state) in enumerate(zip(lowered, states, strict=True)):
+            self.weights[m] = layout.pack(state.weights)
+            if isinstance(o := each.run.optimizer, AdamW):
                 constants[m] = o.beta1, o.beta2, o.eps, o.weight_decay
-            if member.state:
-                self.weights[m], self.first[m], self.second[m] = (
-                    member.state[name] for name in ("weights", "first", "second")
-                )
-                member.state = {}
-            else:
-                start = lowered.scaled(own.fresh_weights()) if job.start is None else job.start
-                self.weights[m] = layout.pack(start)
-        seeds = np.array([member.job.run.seed for member in members], dtype=np.uint64)
+            for kind, flat in (("exp_avg", self.first), ("exp_avg_sq", self.second)):
+                if state.moments:
+                    flat[m] = layout.pack({name: state.moments[f"{kind}/{name}"] for name in each.names})
+        seeds = np.array([each.run.seed for each in lowered], dtype=np.uint64)
         batches = kernels("engines.fused.batches")
         losses = kernels("engines.fused.losses")
         self._batches = batches.Batches
         self.shape = batches.Shape(
-            dim=run.task.dim,
+            dim=run.task.signature.num_inputs,
             neurons=run.model.width,
             width=layout.width,
             depth=run.model.depth,
@@ -71,11 +63,15 @@ class Trainer:
             optimizer=int(adam),
             support=_support_bits(run),
             degree=run.task.link.degree if isinstance(run.task, SingleIndex) else 0,
+            ties=run.task.ties if isinstance(run.task, Parity) else 0.0,
         )
-        self.members = batches.Members(seeds, self.weights, self.first, self.second, rates, constants, layout.offsets)
+        factors = lowered[0].factors
+        self.members = batches.Members(
+            seeds, self.weights, self.first, self.second, rates, constants, layout.offsets, factors
+        )
         self.scores = np.zeros((num, 4))
-        kind = Tables if uses_tables(run) else Blocks
-        self.backend: Tables | Blocks = kind(run, self.shape, self.members, self.course.batch or 1)
+        back_end = Tables if uses_tables(run) else Blocks
+        self.backend: Tables | Blocks = back_end(run, self.shape, self.members, self.course.batch or 1)
         self.plan: Any = None
         self.num_samples = 0
 
@@ -89,13 +85,13 @@ class Trainer:
         plan = self._batches(
             batch=self.num_samples,
             full=int(full),
-            first=leg.pool.first,
+            first=leg.pool.first + (place.fresh if size is None else 0),
             size=-1 if size is None else size,
             replacement=int(leg.replacement),
             leg=place.leg,
             began=place.began,
             stored=int(bool(self.lowered[0].altering[place.leg])),
-            origin=leg.pool.first,
+            origin=leg.pool.first + (place.fresh if size is None else 0),
         )
         if plan != self.plan:
             self.plan = plan

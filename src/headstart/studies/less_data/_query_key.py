@@ -12,7 +12,7 @@ from headstart.core.trace import Trace
 from headstart.lab.claims import check_paired
 from headstart.lab.figures import Curve, draw_curve, house_style, legend_below
 from headstart.measures import Estimate, bootstrap
-from headstart.methods import QueryKey
+from headstart.methods import LayerScale
 from headstart.studies.less_data import Line, Panel
 from headstart.studies.less_data._areas import Gain, goodness, no_skill
 
@@ -47,8 +47,9 @@ class Family:
         normalised = replace(self.panel, run=replace(self.panel.run, model=replace(model, qk_norm=True)))
         out = []
         for line, plain, norm in zip(self.panel.lines, self.panel.arms(), normalised.arms(), strict=True):
-            changed = [(self.arm(line.name, "rate", f), f"rate x {f:g}", QueryKey(rate=f)) for f in self.rates]
-            changed += [(self.arm(line.name, "init", f), f"init x {f:g}", QueryKey(init=f)) for f in self.scales]
+            scaled = LayerScale.query_key
+            changed = [(self.arm(line.name, "rate", f), f"rate x {f:g}", scaled(rate=f)) for f in self.rates]
+            changed += [(self.arm(line.name, "init", f), f"init x {f:g}", scaled(init=f)) for f in self.scales]
             out += [plain, replace(norm, name=self.arm(line.name, "norm"), label=f"{line.label}, normalised")]
             for name, label, method in changed:
                 run = replace(plain.run, methods=(method,))

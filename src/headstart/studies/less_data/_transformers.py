@@ -15,12 +15,12 @@ from typing import Any
 import headstart.lab as lab
 from headstart.core.units import Batch, Budget, FullBatch
 from headstart.losses import MSE, CrossEntropy, Logistic
-from headstart.models import Readout, Signs, Symbols, Transformer, Vectors
+from headstart.models import Readout, Transformer, Vectors
 from headstart.optimizers import AdamW
 from headstart.plans import Fixed, Online, Phase, Phases, Plan
 from headstart.run import Run
 from headstart.studies.less_data import ACCURACY, RELATIVE_LOSS, Line, Panel
-from headstart.tasks import Hermite, InContextRegression, ModularAddition, Parity, SingleIndex, Task
+from headstart.tasks import Hermite, InContextRegression, ModularArithmetic, Parity, SingleIndex, Task
 
 BETA2 = (0.8, 0.9, 0.95, 0.999)
 NUM_RECORDS = 40
@@ -40,13 +40,13 @@ class Size:
     heads: int = 4
     mlp_width: int = 64
 
-    def model(self, tokens: Any, **options: Any) -> Transformer:
+    def model(self, **options: Any) -> Transformer:
         """A Transformer of this size."""
-        return Transformer(self.width, self.depth, self.heads, tokens, mlp_width=self.mlp_width, **options)
+        return Transformer(self.width, self.depth, self.heads, mlp_width=self.mlp_width, **options)
 
-    def decoder(self, tokens: Any, **options: Any) -> Transformer:
+    def decoder(self, **options: Any) -> Transformer:
         """One with a causal mask, read at its last token."""
-        return self.model(tokens, causal=True, readout=Readout.LAST, **options)
+        return self.model(causal=True, readout=Readout.LAST, **options)
 
 
 def transformer_run(task: Task, model: Transformer, loss: Any, steps: int, batch: Batch | FullBatch = Batch(32)) -> Run:
@@ -96,7 +96,7 @@ class ParityKnobs(AdamKnobs):
 
     def parity_run(self, **options: Any) -> Run:
         """An encoder, one of two symbols a token; options are the model's."""
-        return transformer_run(Parity(*self.parity), Size(*self.size).model(Signs(), **options), Logistic(), self.steps)
+        return transformer_run(Parity(*self.parity), Size(*self.size).model(**options), Logistic(), self.steps)
 
     def parity_panel(
         self, name: str = "parity", title: str = "", lines: tuple[Line, ...] | None = None, run: Run | None = None
@@ -121,7 +121,7 @@ class IndexKnobs(AdamKnobs):
 
     def index_run(self) -> Run:
         """An encoder."""
-        model = Size(*self.index_size).model(Vectors(self.index_patch))
+        model = Size(*self.index_size).model(tokens=Vectors(self.index_patch))
         return transformer_run(
             SingleIndex(self.index_dim, Hermite(3)), model, MSE(), self.index_steps, Batch(self.index_batch)
         )
@@ -147,7 +147,7 @@ class ContextKnobs(AdamKnobs):
     def context_run(self) -> Run:
         """A decoder."""
         features, examples = self.context
-        model = Size(*self.context_size).decoder(Vectors(features))
+        model = Size(*self.context_size).decoder(tokens=Vectors(features))
         return transformer_run(InContextRegression(features, examples), model, MSE(), self.context_steps)
 
     def context_panel(self) -> Panel:
@@ -171,8 +171,8 @@ class ModularKnobs(AdamKnobs):
 
     def modular_run(self) -> Run:
         """A decoder."""
-        task = ModularAddition(*self.modular)
-        model = Size(*self.modular_size).decoder(Symbols(task.base), num_outputs=task.modulus)
+        task = ModularArithmetic(*self.modular)
+        model = Size(*self.modular_size).decoder()
         return transformer_run(task, model, CrossEntropy(), self.modular_steps)
 
     def modular_panel(self, lines: tuple[Line, ...] | None = None) -> Panel:

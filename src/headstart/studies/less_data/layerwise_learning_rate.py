@@ -31,6 +31,7 @@ from headstart.core.errors import HeadstartError
 from headstart.core.roles import Role
 from headstart.core.units import FullBatch
 from headstart.lab.figures import house_style
+from headstart.methods import LayerScale
 from headstart.models import MLP
 from headstart.optimizers import SGD
 from headstart.plans import Fixed, Online
@@ -97,12 +98,13 @@ def arms(k: Knobs) -> list[lab.Arm]:
     for side, plan in ((lab.Side.SMALL, Fixed(k.samples)), (lab.Side.LARGE, Online())):
         for i in k.input_exponents:
             for j in k.readout_exponents:
-                rates = {Role.INPUT: k.base_rate * 2.0**i, Role.READOUT: k.base_rate * 2.0**j}
+                factors: dict[Role | int, float] = {Role.INPUT: 2.0**i, Role.READOUT: 2.0**j}
+                eta1, eta2 = (k.base_rate * factor for factor in factors.values())
                 out.append(
                     lab.Arm(
                         name=arm_name(side, i, j),
-                        label=f"{side}, eta1 = {rates[Role.INPUT]:g}, eta2 = {rates[Role.READOUT]:g}",
-                        run=replace(run, plan=plan, optimizer=SGD(k.base_rate, rates=rates)),
+                        label=f"{side}, eta1 = {eta1:g}, eta2 = {eta2:g}",
+                        run=replace(run, plan=plan, optimizer=SGD(k.base_rate), methods=(LayerScale(rate=factors),)),
                         sweep=None,
                         side=side,
                         keep=lab.Keep.SUMMARY,

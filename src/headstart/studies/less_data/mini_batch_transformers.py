@@ -87,7 +87,7 @@ class HeldOutAccuracy:
         """The mean over seeds with its interval."""
         task, ids = results.arms[self.arm].run.task, np.arange(self.pool, dtype=np.int64)
         pools = [np.unique(task.sample(trace.seed, ids).x, axis=0) for trace in results.traces[self.arm]]
-        share = np.array([len(points) / 2**task.dim for points in pools])
+        share = np.array([len(points) / 2**task.signature.num_inputs for points in pools])
         bound = np.where(share < 1, 1 - (1 - results.finals(self.arm)) / np.maximum(1 - share, 1e-9), 0.0).clip(0, 1)
         return bootstrap(lambda rows: float(bound[rows].mean()), len(bound))
 

@@ -1,0 +1,127 @@
+"""Commands that run studies, or say what running them would take."""
+
+import os
+import sys
+from pathlib import Path
+from typing import Annotated
+
+from tyro.conf import Positional, arg
+
+from headstart.cli.options import Json, Preset, Settings, StorePath, StudyName, app, console, print_json, settings
+from headstart.core.errors import HeadstartError
+from headstart.lab.conduct import conduct
+from headstart.lab.explain import explain_studies, print_explanation
+from headstart.lab.figures import save_figure
+from headstart.lab.probe import probe
+from headstart.lab.progress import display
+from headstart.lab.report import claims_table
+from headstart.lab.store import open_store
+from headstart.lab.workers import workers
+from headstart.studies import select
+
+
+@app.command
+def run(
+    study: StudyName,
+    /,
+    preset: Preset = "laptop",
+    seeds: Annotated[int | None, arg(metavar="N", help="seeds for the claims; extends what is stored")] = None,
+    set_: Settings = (),
+    only: Annotated[str | None, arg(metavar="TAG", help="of a whole paper, only the studies with this tag")] = None,
+    store: StorePath = None,
+    jobs: Annotated[int, arg(metavar="N", help="threads or processes that train")] = os.cpu_count() or 1,
+    device: Annotated[str, arg(metavar="NAME", help="cpu, cuda or mps")] = "cpu",
+    repair: Annotated[bool, arg(help="first drop damaged chunks of the store, so that they are trained again")] = False,
+    json: Json = False,
+) -> None:
+    """Run a study, or every study of a paper by its folder: train what is missing, print the claims, draw the figure.
+
+    Ctrl-C keeps what is finished; the same command goes on from there.
+
+    Try: headstart run less_data/mini_and_full_batch_mlp --preset smoke
+    """
+    if jobs < 1:
+        raise HeadstartError(f"--jobs {jobs}: use at least 1 process")
+    chosen = [(s, s.knobs(preset, settings(set_, seeds))) for s in select(study, only)]
+    for s, knobs in chosen:
+        s.validate(knobs)  # a knob out of range is met here, before the store is touched
+    if device != "cpu":
+        from headstart.engines.loop import check_device
+
+        check_device(device)
+    # One pool for all studies: its processes start once, and keep the networks they have traced.
+    with open_store(store) as opened, workers(jobs) as pool:
+        if repair:
+            dropped = opened.repair()
+            print(f"dropped {len(dropped)} damaged chunks", file=sys.stderr)
+        reports = []
+        for s, knobs in chosen:
+            outcome = conduct(s, preset, knobs, opened, display(), pool, device)
+            path = opened.path.parent / "figures" / f"{s.name}-{preset}.png"
+            save_figure(s.figure(outcome.results), path)
+            reports.append({**outcome.report, "figure": str(path)})
+            if not json:
+                screen = console()
+                screen.print(claims_table(outcome.report))
+                if preset == "smoke":
+                    screen.print("smoke settings only exercise the machinery; their verdicts say nothing of the paper")
+                screen.print(f"figure: {path}", soft_wrap=True, highlight=False)
+                screen.print(f"store:  {opened.path}", soft_wrap=True, highlight=False)
+        if json:
+            print_json(reports[0] if len(reports) == 1 else reports)
+
+
+@app.command
+def explain(
+    study: StudyName,
+    /,
+    preset: Preset = "laptop",
+    only: Annotated[str | None, arg(metavar="TAG", help="of a paper, the studies with this tag")] = None,
+    seeds: Annotated[int | None, arg(metavar="N", help="seeds for the claims")] = None,
+    set_: Settings = (),
+    store: StorePath = None,
+    jobs: Annotated[int, arg(metavar="N", help="threads or processes that train")] = os.cpu_count() or 1,
+    json: Json = False,
+) -> None:
+    """Say what `run` would do before it runs: engine, number of runs, time and memory of each arm.
+
+    Accepts a study, or a paper's folder (one line per study).
+
+    Try: headstart explain less_data/mini_and_full_batch_mlp --preset paper
+    """
+    chosen = [(s, s.knobs(preset, settings(set_, seeds))) for s in select(study, only)]
+    with open_store(store) as opened:
+        rows = explain_studies(chosen, opened)
+    if json:
+        print_json(rows)
+    else:
+        print_explanation(rows, jobs, console())
+
+
+@app.command(name="probe")
+def probe_(
+    factory: Annotated[Positional[str], arg(metavar="MODULE:FACTORY", help="a function that returns an hs.Problem")],
+    /,
+    steps: Annotated[int, arg(metavar="N", help="optimizer steps of every arm")] = 2000,
+    seeds: Annotated[int, arg(metavar="N", help="seeds of every arm, and as many again while undecided")] = 8,
+    max_seeds: Annotated[int, arg(metavar="N", help="seeds at most")] = 32,
+    target: Annotated[
+        float | None, arg(metavar="X", help="the test metric to reach (default: 90% of the gain)")
+    ] = None,
+    seed: Annotated[int, arg(metavar="N", help="everything random follows from it")] = 0,
+    figure: Annotated[Path | None, arg(metavar="FILE", help="where to draw the arms: png, pdf or svg")] = None,
+    json: Json = False,
+) -> None:
+    """Say whether repeating a small subset pays on a problem of yours, at what cost, and the lines to paste.
+
+    Try: headstart probe my_problem:factory --steps 2000
+    """
+    outcome = probe(
+        factory, steps=steps, seeds=seeds, max_seeds=max_seeds, target=target, seed=seed, progress=display()
+    )
+    if figure is not None:
+        save_figure(outcome.figure(), figure, figure.suffix.lstrip(".") or "png")
+    if json:
+        print_json(outcome.to_json())
+    else:
+        print(outcome)

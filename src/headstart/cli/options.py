@@ -1,0 +1,48 @@
+"""What the commands share: the program, the flags that several take, and how they print."""
+
+import json as jsonlib
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, Any
+
+import tyro
+from tyro.conf import Positional, UseAppendAction, arg
+
+from headstart.core.errors import HeadstartError
+
+StudyName = Annotated[Positional[str], arg(metavar="STUDY", help="a study, as `headstart list` names it, or a file")]
+StorePath = Annotated[
+    Path | None, arg(metavar="PATH", help="the SQLite store (default: HEADSTART_STORE, or the user's data directory)")
+]
+Preset = Annotated[str, arg(metavar="NAME", help="smoke (seconds), laptop (minutes) or paper (the full setting)")]
+Settings = Annotated[
+    tuple[str, ...], arg(name="set", metavar="NAME=VALUE", help="set a knob of the study"), UseAppendAction
+]
+Json = Annotated[bool, arg(help="print JSON for a program to read")]
+
+app = tyro.extras.SubcommandApp()
+
+
+def print_json(data: Any) -> None:
+    """Print data for a program to read."""
+    print(jsonlib.dumps(data, indent=1, ensure_ascii=False))
+
+
+def console() -> Any:
+    """Where tables go."""
+    from rich.console import Console
+
+    # Tables need room when the output goes to a file or a pipe.
+    return Console() if sys.stdout.isatty() else Console(width=140)
+
+
+def settings(pairs: Sequence[str], seeds: int | None) -> dict[str, str]:
+    """The knobs that --set and --seeds name."""
+    out = {}
+    for pair in pairs:
+        name, equals, value = pair.partition("=")
+        if not equals:
+            raise HeadstartError(f"--set {pair}: write NAME=VALUE")
+        out[name.strip()] = value.strip()
+    return out | ({} if seeds is None else {"num_seeds": str(seeds)})

@@ -1,0 +1,310 @@
+"""One job under way: its records, kept moments and checkpoint; and how members go from record to record.
+
+Every engine shares this; each keeps its own way to advance.
+"""
+
+import time
+from bisect import bisect_right
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from headstart.core.files import replacing
+from headstart.core.state import State, load_arrays, save_arrays
+from headstart.core.trace import Status, Trace
+from headstart.engines.engine import Interrupted, Job, Outcome, Watch
+from headstart.engines.lower import Lowered, lower
+from headstart.plans import Place
+from headstart.run import At, Reaches, Run, Step, reached, recorded_metrics
+
+_FORMAT = "headstart checkpoint 2"
+# A loss this many times the first one does not come back: the network is dead or about to overflow.
+_LOST = 1e4
+# Every member has a checkpoint file, synced to disk, so larger groups write theirs more seldom.
+_FILES_AT_A_TIME = 32
+
+
+def value_names(run: Run) -> tuple[str, ...]:
+    """What a record holds: test metrics and loss, the same on the next batch, and weight norms by role."""
+    roles = dict.fromkeys(p.role for p in run.parameters)
+    return (*recorded_metrics(run), *(f"norm_{role}" for role in roles))
+
+
+def has_diverged(values: Mapping[str, float], first: Mapping[str, float] | None) -> bool:
+    """Whether a record says that its run has diverged: something is not finite, or a loss is 10^4 times the first.
+
+    Losses below one at the start count as one. `first` is the run's first record, None where this is it.
+    """
+    if not np.isfinite(list(values.values())).all():
+        return True
+    bound = _LOST * max(1.0, abs((first or values)["test_loss"]))
+    return values["test_loss"] > bound or values["train_loss"] > bound
+
+
+@dataclass
+class Member:
+    """A job with its place among the jobs, and what it has recorded so far.
+
+    `state` is what it joins an engine with, at its start or from its checkpoint; the engine takes it. `rows` are the
+    records, in the order of `names`.
+    """
+
+    index: int
+    job: Job
+    engine: str
+    lowered: Lowered
+    names: tuple[str, ...]
+    place: Place
+    state: State | None = None
+    step: int = 0
+    samples: int = 0
+    seconds: float = 0.0
+    steps: list[int] = field(default_factory=list)
+    compute: list[int] = field(default_factory=list)
+    rows: list[list[float]] = field(default_factory=list)
+    kept: dict[At, State] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, index: int, job: Job, engine: str) -> "Member":
+        """A member at its start or, where there is a checkpoint, as it was."""
+        lowered, start = lower(job.run), job.start
+        fresh = 0 if start is None or "fresh" not in start.place else int(start.place["fresh"])
+        place = lowered.course.start(job.run.seed, fresh)
+        member = cls(index, job, engine, lowered, value_names(job.run), place)
+        if not member._load():
+            member.place = lowered.course.observe(place, 0)
+            member.state = lowered.begin(start)
+        return member
+
+    @property
+    def run(self) -> Run:
+        """What it trains."""
+        return self.job.run
+
+    def take(self) -> State:
+        """The state it joins with, handed over."""
+        assert self.state is not None
+        state, self.state = self.state, None
+        return state
+
+    def record(self, row: Sequence[float]) -> bool:
+        """Add the values of the current step, in the order of `names`; False, and nothing added, if it diverged."""
+        values = dict(zip(self.names, row, strict=True))
+        first = dict(zip(self.names, self.rows[0], strict=True)) if self.rows else None
+        if has_diverged(values, first):
+            return False
+        self.steps.append(self.step)
+        self.compute.append(self.samples)
+        self.rows.append(list(row))
+        return True
+
+    def wanted(self) -> list[At]:
+        """The moments asked for that have come and are not kept yet."""
+        return [at for at in self.job.keep if at not in self.kept and self._is_now(at)]
+
+    def _is_now(self, at: At) -> bool:
+        if isinstance(at, Step):
+            return self.step == at.step
+        assert isinstance(at, Reaches)
+        just = self.steps[-1:] == [self.step]
+        return just and reached(self.run, at, dict(zip(self.names, self.rows[-1], strict=True)))
+
+    def full(self, trained: State) -> State:
+        """What an engine knows of a member's state, with where the member stands."""
+        place = {name: np.asarray(getattr(self.place, name)) for name in ("leg", "began", "total", "fresh")}
+        counted = {
+            "step": np.asarray(self.step),
+            "samples": np.asarray(self.samples),
+            "drawn": np.asarray(self.lowered.course.drawn(self.place, self.step)),
+            "seconds": np.asarray(self.seconds),
+        }
+        return replace(trained, place=place, counters={**trained.counters, **counted})
+
+    def outcome(self, status: Status) -> Outcome:
+        """The trace and the kept states."""
+        run = self.run
+        values = np.array(self.rows, dtype=np.float64).reshape(len(self.rows), len(self.names))
+        samples = np.asarray(self.compute, dtype=np.int64)
+        trace = Trace(
+            cell=run.cell,
+            seed=run.seed,
+            steps=np.asarray(self.steps, dtype=np.int64),
+            samples=samples,
+            flops=samples.astype(np.float64) * self.lowered.flops,
+            values={name: values[:, i].copy() for i, name in enumerate(self.names)} if self.rows else {},
+            status=status,
+            seconds=self.seconds,
+            before=self.job.before,
+        )
+        return Outcome(run, trace, {at: self.kept.get(at) for at in self.job.keep})
+
+    def _identity(self) -> dict[str, str]:
+        """What a checkpoint must agree on."""
+        run = self.run
+        keys = (self.engine, run.cell, str(run.seed), repr(self.job.keep), ",".join(self.names))
+        return {"format": _FORMAT, "of": "|".join(keys)}
+
+    def save(self, trained: State) -> None:
+        """Write everything to the checkpoint file, if there is to be one: temporary file, fsync, rename."""
+        if self.job.checkpoint is None:
+            return
+        arrays = self.full(trained).flat()
+        arrays["records/steps"] = np.array(self.steps, dtype=np.int64)
+        arrays["records/samples"] = np.array(self.compute, dtype=np.int64)
+        arrays["records/rows"] = np.array(self.rows, dtype=np.float64).reshape(len(self.rows), len(self.names))
+        for at, state in self.kept.items():
+            number = self.job.keep.index(at)
+            arrays |= {f"kept/{number}/{name}": array for name, array in state.flat().items()}
+        with replacing(self.job.checkpoint) as temporary:
+            temporary.write_bytes(save_arrays(arrays, self._identity()))
+
+    def _load(self) -> bool:
+        """Go on from the checkpoint if there is one; one that cannot be read, or is another's, is not used."""
+        path = self.job.checkpoint
+        if path is None or not path.exists():
+            return False
+        try:
+            metadata, arrays = load_arrays(path.read_bytes())
+            if metadata != self._identity():
+                return False
+            own: dict[str, Any] = {}
+            parts: dict[str, dict[str, NDArray[Any]]] = {}
+            for key, array in arrays.items():
+                first, _, rest = key.partition("/")
+                number, _, inner = rest.partition("/")
+                where = own if first != "kept" else parts.setdefault(number, {})
+                where[key if first != "kept" else inner] = array
+            records = [own.pop(f"records/{name}").tolist() for name in ("steps", "samples", "rows")]
+            state = State.unflat(own)
+            kept = {self.job.keep[int(number)]: State.unflat(its) for number, its in parts.items()}
+            if {n: a.shape for n, a in state.weights.items()} != {n: p.shape for n, p in self.lowered.named.items()}:
+                return False
+        except Exception:  # a damaged file fails in many ways; training from the start is always right
+            return False
+        self.steps, self.compute, self.rows = records
+        self.kept, self.state = kept, state
+        self.step, self.samples = int(state.counter("step")), int(state.counter("samples"))
+        self.seconds = float(state.counter("seconds"))
+        place = {name: state.place[name].item() for name in ("leg", "began", "total", "fresh")}
+        self.place = self.place._replace(**place)
+        return True
+
+
+class Lockstep(Protocol):
+    """Members at one step, as an engine trains them together. Members are numbered as they were given."""
+
+    def evaluate(self, active: Sequence[int]) -> NDArray[np.float64]:
+        """A record of each of these members at the present step: float64[active, names]."""
+        ...
+
+    def advance(self, active: Sequence[int], step: int, until: int) -> int:
+        """Train from `step` to `until`; returns the samples in the gradients of one member."""
+        ...
+
+    def place(self, member: int) -> Place:
+        """Where a member stands on its course."""
+        ...
+
+    def state(self, member: int) -> State:
+        """A copy of a member's weights, buffers, moments and hooks, with the optimizer's own steps."""
+        ...
+
+    def retain(self, active: Sequence[int]) -> None:
+        """Only these go on; the others may be dropped."""
+        ...
+
+
+def together(members: Sequence[Member]) -> list[list[Member]]:
+    """Members that may go in lockstep: at one step, with as many records, fresh ids from the same one on.
+
+    Where metrics decide, members may stand on different legs of their course; else they may not.
+    """
+    groups: dict[Any, list[Member]] = {}
+    for member in members:
+        place = member.place._replace(seed=0)
+        alike = place.fresh if member.lowered.course.adaptive else place
+        groups.setdefault((member.step, len(member.rows), alike), []).append(member)
+    return list(groups.values())
+
+
+def train_together(
+    members: Sequence[Member], lockstep: Lockstep, watch: Watch | None, checkpoint_seconds: float
+) -> Iterator[tuple[int, Outcome]]:
+    """Train members from record to record to the end of their budget; yields each with its index as it ends.
+
+    A member whose record says that it diverged ends there. Where the watch says stop, everyone writes a checkpoint.
+    """
+    clock = saved = time.monotonic()
+    every = checkpoint_seconds * max(1.0, len(members) / _FILES_AT_A_TIME)
+    first, active = members[0], list(range(len(members)))
+    step, end = first.step, first.run.budget.steps
+    recorded = set(first.run.budget.recorded_steps())
+    stops = sorted(recorded | {at.step for m in members for at in m.job.keep if isinstance(at, Step)} | {end})
+    while True:
+        if step in recorded and step not in first.steps[-1:]:
+            going = []
+            for number, row in zip(active, lockstep.evaluate(active).tolist(), strict=True):
+                member = members[number]
+                member.place = lockstep.place(number)
+                if member.record(row):
+                    going.append(number)
+                else:
+                    yield member.index, member.outcome(Status.DIVERGED)
+            now = time.monotonic()
+            for number in active:
+                members[number].seconds += (now - clock) / len(active)
+            clock, active = now, going
+            if not active:
+                return
+            lockstep.retain(active)
+            first = members[active[0]]
+            _keep(members, active, lockstep)
+            answers = [watch(members[number].index, step) for number in active] if watch else []
+            stop = any(answers)
+            if (stop or now - saved > every) and step < end:
+                for number in active:
+                    if members[number].job.checkpoint is not None:
+                        members[number].save(lockstep.state(number))
+                saved = time.monotonic()
+                if stop:
+                    raise Interrupted
+        else:
+            _keep(members, active, lockstep)
+        if step == end:
+            break
+        until = stops[bisect_right(stops, step)]
+        samples = lockstep.advance(active, step, until)
+        for number in active:
+            members[number].step = until
+            members[number].samples += samples
+        step = until
+    for number in active:
+        yield members[number].index, members[number].outcome(Status.FINISHED)
+
+
+def _keep(members: Sequence[Member], active: Sequence[int], lockstep: Lockstep) -> None:
+    """Keep the state of every member at each moment asked for that has come."""
+    for number in active:
+        member = members[number]
+        if len(member.kept) < len(member.job.keep) and (moments := member.wanted()):
+            member.place = lockstep.place(number)
+            state = member.full(lockstep.state(number))
+            member.kept |= dict.fromkeys(moments, state)
+
+
+def in_order(ended: Iterator[tuple[int, Outcome]]) -> Iterator[Outcome]:
+    """Outcomes in the order of their indices, each as soon as it may; after a stop, all that are there."""
+    waiting: dict[int, Outcome] = {}
+    following = 0
+    try:
+        for index, outcome in ended:
+            waiting[index] = outcome
+            while following in waiting:
+                yield waiting.pop(following)
+                following += 1
+    except Interrupted:
+        yield from (waiting[index] for index in sorted(waiting))
+        raise

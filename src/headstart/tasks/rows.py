@@ -1,0 +1,44 @@
+"""Finite data: rows that the seed deals out to training and to evaluation, never to both."""
+
+from typing import Protocol, runtime_checkable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from headstart.core.errors import HeadstartError
+from headstart.core.streams import Stream, permute
+
+# The permutation of the rows has an id of the task stream to itself; tasks draw their teachers from small ids.
+_PERMUTATION_ID = 2**62
+
+
+@runtime_checkable
+class Rows(Protocol):
+    """A task over finitely many rows: a split of a population, or rows of real data on disk.
+
+    Training ids are 0 .. num_train - 1 and test ids 0 .. num_test - 1, each a row of its own (`row_numbers`), so that
+    evaluation is disjoint from training. Tasks that are not `Rows` do not promise this.
+    """
+
+    @property
+    def num_train(self) -> int:
+        """The number of training rows."""
+        ...
+
+    @property
+    def num_test(self) -> int:
+        """The number of test rows."""
+        ...
+
+
+def row_numbers(
+    owner: str, seed: int, ids: NDArray[np.int64], stream: Stream, num_train: int, num_test: int, num_rows: int
+) -> NDArray[np.int64]:
+    """The row of each id: training rows are first in a permutation of all rows that the seed names, test rows next."""
+    ids = np.asarray(ids, dtype=np.int64)
+    testing = stream is Stream.EVALUATION
+    num = num_test if testing else num_train
+    if ids.size and not 0 <= ids.min() <= ids.max() < num:
+        kind = "test" if testing else "training"
+        raise HeadstartError(f"{owner}: there are {num} {kind} rows, and id {ids.max()} was asked for")
+    return permute(seed, Stream.TASK, _PERMUTATION_ID, ids + num_train * testing, num_rows)
