@@ -165,8 +165,11 @@ def test_explain_names_engine_time_and_memory_without_training(call):
     assert all({"arm", "engine", "runs", "seconds_a_run", "megabytes_a_run"} <= set(row) for row in rows)
 
 
-def test_a_second_run_trains_nothing_and_more_seeds_extend_it(call, smoke_store):
-    args = ["run", STUDY, "--preset", "smoke", "--jobs", "1", "--store", smoke_store, "--json"]
+def test_a_second_run_trains_nothing_and_more_seeds_extend_it(call, smoke_store, tmp_path):
+    path = tmp_path / "own.sqlite"  # other tests count the seeds of the shared one
+    with sqlite3.connect(smoke_store) as source, sqlite3.connect(path) as copy:
+        source.backup(copy)
+    args = ["run", STUDY, "--preset", "smoke", "--jobs", "1", "--store", str(path), "--json"]
     first = json.loads(call(*args)[1])
     code, out, err = call(*args)
     assert code == 0

@@ -335,6 +335,16 @@ def test_importing_the_engine_imports_no_kernels():
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 
+def test_small_networks_train_without_torch_which_takes_seconds_to_import():
+    code = """if True:
+        import sys
+        import headstart as hs
+        hs.train(hs.Run(hs.Parity(8, 2), hs.MLP(8), hs.Online(), hs.MSE(), hs.SGD(0.1), budget=hs.Budget(2)))
+        sys.exit("torch" in sys.modules)
+    """
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
 @pytest.mark.slow
 def test_a_first_call_compiles_in_under_twenty_seconds(tmp_path):
     code = """if True:

@@ -343,7 +343,8 @@ class _Training:
     def set_state(self, state: State) -> None:
         """Go on from a state."""
         arrays = {**state.weights, **state.buffers}
-        self.module.load_state_dict({name: torch.from_numpy(np.array(array)) for name, array in arrays.items()})
+        tensors = {name: torch.from_numpy(np.array(array)) for name, array in arrays.items()}
+        self.module.load_state_dict({**self.module.state_dict(), **tensors})
         for key, array in state.moments.items():
             what, _, name = key.partition("/")
             weight = self.named[name]

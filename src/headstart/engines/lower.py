@@ -98,13 +98,16 @@ class Lowered:
         return self.draw(leg, np.arange(pool.first, pool.first + pool.size))
 
     def fresh(self) -> State:
-        """The start of a run from its own initial weights, times the init scale of each parameter."""
+        """The start of a run from its own initial weights, times the init scale of each parameter.
+
+        Buffers, if its module has any, begin with what the module gives them.
+        """
         drawn = self.run.fresh_weights()
         weights = {
             name: (drawn[name] * np.float32(scale)).astype(self.dtype, copy=False)
             for name, scale in zip(self.named, self.init_scales, strict=True)
         }
-        return State(weights, buffers=dict(first_buffers(self.run.model, self.run.task.signature)))
+        return State(weights)
 
     def begin(self, start: State | None) -> State:
         """The State at step 0: `start`, or a fresh one, in the run's precision and where its methods project it."""

@@ -9,6 +9,7 @@ from headstart.core.state import State
 from headstart.core.trace import Status
 from headstart.core.units import Cost
 from headstart.engines import lower
+from headstart.engines.lower import first_buffers
 from headstart.lab.states import Moment
 from headstart.lab.store import Store
 from headstart.methods import Site
@@ -69,7 +70,8 @@ def begin(run: Run, store: Store) -> Begun | None:
     carry, lowered = run.start.carry, lower(run)
     if not carry.moments:
         found = replace(found, moments={}, counters={})
-    site = Site(source.model, source.task.signature, run.model, run.task.signature, lowered.fresh())
+    fresh = replace(lowered.fresh(), buffers=first_buffers(run.model, run.task.signature))
+    site = Site(source.model, source.task.signature, run.model, run.task.signature, fresh)
     made = run.start.via(found, site)
     _check_fit(run, made)
     ages = {name: array for name, array in made.counters.items() if name.startswith("age/")}
