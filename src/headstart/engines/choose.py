@@ -1,11 +1,15 @@
 """Which engine trains a run: the fastest that supports it."""
 
+import importlib
 from dataclasses import dataclass
 from functools import cache
 
 from headstart.core.errors import HeadstartError
 from headstart.engines.engine import Engine
 from headstart.run import Run
+
+# Where the engines are, the fastest first. Each is imported when a run comes to it: those after the first need torch.
+_ENGINES = ("fused:Fused", "ensemble:Ensemble", "loop:Loop")
 
 
 @dataclass(frozen=True)
@@ -17,19 +21,22 @@ class Choice:
 
 
 @cache
-def engines() -> tuple[Engine, ...]:
-    """All engines, the fastest first. Imported on first use, since most import torch."""
-    from headstart.engines.ensemble import Ensemble
-    from headstart.engines.fused import Fused
-    from headstart.engines.loop import Loop
+def _engine(where: str) -> Engine:
+    module, _, name = where.partition(":")
+    engine: Engine = getattr(importlib.import_module(f"headstart.engines.{module}"), name)()
+    return engine
 
-    return Fused(), Ensemble(), Loop()
+
+def engines() -> tuple[Engine, ...]:
+    """All engines, the fastest first."""
+    return tuple(_engine(where) for where in _ENGINES)
 
 
 def choose(run: Run, device: str = "cpu") -> Choice:
     """The first engine that supports the run on the device, with the reasons against those before it."""
     reasons: list[tuple[str, str]] = []
-    for engine in engines():
+    for where in _ENGINES:
+        engine = _engine(where)
         lacking = engine.supports(run, device)
         if lacking is None:
             return Choice(engine, tuple(reasons))
