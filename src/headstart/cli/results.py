@@ -10,7 +10,7 @@ from headstart.cli.options import Json, StorePath, StudyName, app, console, prin
 from headstart.core.errors import HeadstartError
 from headstart.lab.conduct import make_report
 from headstart.lab.figures import save_figure
-from headstart.lab.report import claims_table, scoreboard, update_readme, write_report
+from headstart.lab.report import claims_table, counted, scoreboard, update_readme, write_report
 from headstart.lab.store import Store, default_path, open_store
 from headstart.lab.study import Results, Study, stored
 from headstart.studies import all_studies, find, select
@@ -149,9 +149,8 @@ def check(
     elif not reports:
         print("no study has been run into this store; try: headstart run less_data/mini_and_full_batch_mlp")
     else:
-        verdicts = [c["verdict"] for r in reports for c in r["claims"]]
         console().print(scoreboard(reports))
-        print(", ".join(f"{verdicts.count(v)} {v}" for v in dict.fromkeys(verdicts)))
+        print(counted([c for r in reports for c in r["claims"]]))
     serious = [r for r in reports if r["preset"] != "smoke"]
     if strict and any(c["verdict"] == "does not hold" for r in serious for c in r["claims"]):
         raise SystemExit(1)

@@ -5,6 +5,7 @@ from headstart.lab.claims import (
     Claim,
     FinalRatio,
     GapRatio,
+    Kind,
     StatisticRatio,
     TimeRatio,
     Typical,
@@ -13,6 +14,7 @@ from headstart.lab.claims import (
     above,
     below,
     check_paired,
+    closed,
     time_bounds,
 )
 from headstart.lab.conduct import conduct
@@ -32,6 +34,7 @@ __all__ = [
     "FinalRatio",
     "GapRatio",
     "Keep",
+    "Kind",
     "Knobs",
     "RateOf",
     "Results",
@@ -50,6 +53,7 @@ __all__ = [
     "below",
     "bootstrap",
     "check_paired",
+    "closed",
     "conduct",
     "coordinate_check",
     "open_store",

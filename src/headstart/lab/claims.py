@@ -1,26 +1,57 @@
 """Claims: falsifiable sentences with an estimate, an interval and a verdict."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
 from headstart.core.errors import HeadstartError
-from headstart.measures import Bounds, Estimate, bootstrap, bootstrap_bounds, censored_time, median_time, quotient
+from headstart.core.trace import AXES
+from headstart.measures import (
+    Bounds,
+    Estimate,
+    bootstrap,
+    bootstrap_bounds,
+    censored_time,
+    median_time,
+    quotient,
+    restricted_times,
+)
 
 if TYPE_CHECKING:
     from headstart.core.trace import Trace
     from headstart.lab.study import Results
 
 
+# What is said of absence, or of a gap that is closed, needs so many arrivals in every arm: runs that miss a target
+# count with the horizon in both, which pulls a ratio to 1 (a true 0.70 reads 0.84 when half of the slower arm do).
+LEAST_ARRIVALS = 0.8
+
+
 class Verdict(StrEnum):
-    """What the interval says of the claim."""
+    """What the interval says of the claim. absent: the effect is there at most in a size that does not matter."""
 
     HOLDS = "holds"
     DOES_NOT_HOLD = "does not hold"
     UNDECIDED = "undecided"
+    ABSENT = "absent"
+
+
+class Kind(StrEnum):
+    """What a claim is to its study.
+
+    primary: a sentence of the paper, by the endpoint fixed beforehand, one each. secondary: another look at one.
+    control: what must be so for a primary to mean something. identity: arithmetic, or proven. post hoc: added after
+    the curves had been seen.
+    """
+
+    PRIMARY = "primary"
+    SECONDARY = "secondary"
+    CONTROL = "control"
+    IDENTITY = "identity"
+    POST_HOC = "post hoc"
 
 
 class Rule(Protocol):
@@ -33,10 +64,14 @@ class Rule(Protocol):
 
 @dataclass(frozen=True)
 class Within:
-    """The quantity lies in [low, high], bounds declared beforehand. `below` and `above` are the half-open cases."""
+    """The quantity lies in [low, high], bounds declared beforehand. `below` and `above` are the half-open cases.
+
+    With `arrivals` it holds only where at least that share of the runs of every arm reached the target.
+    """
 
     low: float
     high: float
+    arrivals: float = 0.0
 
     def verdict(self, estimate: Estimate) -> Verdict:
         """The verdict on an interval."""
@@ -44,10 +79,14 @@ class Within:
             return Verdict.UNDECIDED
         if estimate.high <= self.low or estimate.low >= self.high:
             return Verdict.DOES_NOT_HOLD
-        above = self.low < estimate.low or self.low == -float("inf")
-        if above and (estimate.high < self.high or self.high == float("inf")):
+        if self.contains(estimate) and (estimate.arrivals is None or estimate.arrivals >= self.arrivals):
             return Verdict.HOLDS
         return Verdict.UNDECIDED
+
+    def contains(self, estimate: Estimate) -> bool:
+        """Whether the whole interval lies inside."""
+        above = self.low < estimate.low or self.low == -float("inf")
+        return above and (estimate.high < self.high or self.high == float("inf"))
 
 
 def below(bound: float) -> Within:
@@ -60,15 +99,33 @@ def above(bound: float) -> Within:
     return Within(bound, float("inf"))
 
 
+def closed(bound: float = 0.9) -> Within:
+    """A gap is closed: small over large is above `bound`, with at least 80% arrivals in every arm. One-sided."""
+    return Within(bound, float("inf"), LEAST_ARRIVALS)
+
+
 @dataclass(frozen=True)
 class Claim:
-    """One sentence of a paper, what the paper says in its own words or numbers, and how we measure it."""
+    """One sentence of a paper, what the paper says in its own words or numbers, and how we measure it.
+
+    `smallest` are the effects too small to matter, such as Within(0.95, 1.05) of a ratio, declared beforehand: an
+    interval inside is `absent`, even if it excludes 1.
+    """
 
     id: str
     statement: str
     paper: str
     rule: Rule
     estimate: Callable[["Results"], Estimate]
+    kind: Kind = Kind.SECONDARY
+    smallest: Within | None = None
+
+    def verdict(self, estimate: Estimate) -> Verdict:
+        """Absence is tested first; it needs 80% arrivals in every arm, as a closed gap does."""
+        if self.smallest is None or not self.smallest.contains(estimate):
+            return self.rule.verdict(estimate)
+        few = estimate.arrivals is not None and estimate.arrivals < LEAST_ARRIVALS
+        return Verdict.UNDECIDED if few else Verdict.ABSENT
 
 
 @dataclass(frozen=True)
@@ -80,13 +137,19 @@ class Checked:
     verdict: Verdict
 
     def to_json(self) -> dict[str, Any]:
-        """id, statement, paper, estimate, low, high, known, verdict; an unbounded end is null."""
-        numbers = {"estimate": self.estimate.value, "low": self.estimate.low, "high": self.estimate.high}
+        """id, kind, statement, paper, estimate, low, high, known, arrivals, horizon, verdict.
+
+        An unbounded end is null, and so are arrivals and horizon of what is no time to a target.
+        """
+        names = {"value": "estimate", "low": "low", "high": "high", "arrivals": "arrivals", "horizon": "horizon"}
+        numbers = {said: getattr(self.estimate, name) for name, said in names.items()}
+        rounded = {n: float(f"{v:.6g}") if v is not None and np.isfinite(v) else None for n, v in numbers.items()}
         return {
             "id": self.claim.id,
+            "kind": str(self.claim.kind),
             "statement": self.claim.statement,
             "paper": self.claim.paper,
-            **{name: float(f"{v:.6g}") if np.isfinite(v) else None for name, v in numbers.items()},
+            **rounded,
             "known": str(self.estimate.known),
             "verdict": str(self.verdict),
         }
@@ -95,7 +158,7 @@ class Checked:
 def check_claim(claim: Claim, results: "Results") -> Checked:
     """Compute a claim from stored traces."""
     estimate = claim.estimate(results)
-    return Checked(claim, estimate, claim.rule.verdict(estimate))
+    return Checked(claim, estimate, claim.verdict(estimate))
 
 
 def check_paired(results: "Results", arms: Sequence[str]) -> None:
@@ -105,12 +168,14 @@ def check_paired(results: "Results", arms: Sequence[str]) -> None:
         raise HeadstartError(f"arms {' and '.join(arms)} were trained on different seeds and cannot be paired")
 
 
-AXES = ("steps", "samples", "flops")
-
-
 class Typical(StrEnum):
-    """Whose time to a target stands for an arm: that of its mean test curve, or the median over its seeds."""
+    """Which time to a target stands for an arm.
 
+    restricted mean: the mean over seeds of min(T, horizon), the primary endpoint. mean curve: the time of the mean test
+    curve. median seed: the median over seeds.
+    """
+
+    RESTRICTED_MEAN = "restricted mean"
     MEAN_CURVE = "mean curve"
     MEDIAN_SEED = "median seed"
 
@@ -131,16 +196,20 @@ def time_bounds(
 class TimeRatio:
     """Time to `target` of arm `small` over that of arm `large`, on monotone fits of test curves.
 
-    `axis` is "steps", "samples" or "flops", and `of` says whose time is an arm's. An arm that misses the target within
-    its budget is censored: its time is anywhere from its budget to infinity, and the interval reaches as far as that
-    allows. The bootstrap pairs arms by seed.
+    `axis` is "steps", "samples" or "flops", with `total` including what the runs that an arm started from had cost. Of
+    the restricted mean, runs that miss the target count with the `horizon`, one for both arms: by default the least at
+    which a run of either ends. For the other two, which `of` names, an arm that misses the target within its budget is
+    censored: its time is anywhere from its budget to infinity, and the interval reaches as far as that allows. The
+    bootstrap pairs arms by seed.
     """
 
     small: str
     large: str
     target: float
     axis: str = "steps"
-    of: Typical = Typical.MEAN_CURVE
+    of: Typical = Typical.RESTRICTED_MEAN
+    horizon: float | None = None
+    total: bool = False
 
     def __post_init__(self) -> None:
         if self.axis not in AXES:
@@ -148,21 +217,55 @@ class TimeRatio:
         if self.of not in list(Typical):
             raise HeadstartError(f"TimeRatio(of={self.of!r}): choose one of {', '.join(Typical)}")
         object.__setattr__(self, "of", Typical(self.of))
+        if self.of is not Typical.RESTRICTED_MEAN and (self.horizon is not None or self.total):
+            raise HeadstartError(f"TimeRatio(of={str(self.of)!r}): only the restricted mean has horizon and total")
 
     @property
     def arms(self) -> tuple[str, str]:
         """The arms it compares."""
         return self.small, self.large
 
+    def _axes(self, results: "Results", arm: str) -> Any:
+        """The axis of each seed's curve, float64[seeds, records]."""
+        traces, own = results.traces[arm], results.traces[arm].grid().axis(self.axis)
+        return np.array([own + (getattr(trace.before, self.axis) if self.total else 0) for trace in traces])
+
+    def common_horizon(self, results: "Results") -> float:
+        """Where times of both arms end."""
+        least = min(float(self._axes(results, arm)[:, -1].min()) for arm in self.arms)
+        return least if self.horizon is None else min(least, self.horizon)
+
+    def times(self, results: "Results", arm: str) -> Any:
+        """min(T, horizon) of each seed of an arm."""
+        higher, horizon = results.metric(arm).higher_is_better, self.common_horizon(results)
+        return restricted_times(self._axes(results, arm), results.curves(arm), self.target, higher, horizon)
+
+    def arrivals(self, results: "Results") -> float | None:
+        """The least share of runs of an arm that reach the target before the horizon."""
+        if self.of is not Typical.RESTRICTED_MEAN:
+            return None
+        horizon = self.common_horizon(results)
+        return min(float((self.times(results, arm) < horizon).mean()) for arm in self.arms)
+
     def bounds(self, results: "Results") -> Bounds:
         """(least, most) of the ratio as a function of resampled rows."""
         check_paired(results, self.arms)
-        small, large = (time_bounds(results, arm, self.target, self.axis, self.of) for arm in self.arms)
-        return lambda rows: quotient(small(rows), large(rows))
+        if self.of is not Typical.RESTRICTED_MEAN:
+            small, large = (time_bounds(results, arm, self.target, self.axis, self.of) for arm in self.arms)
+            return lambda rows: quotient(small(rows), large(rows))
+        a, b = (self.times(results, arm) for arm in self.arms)
+        return lambda rows: (float(a[rows].mean() / b[rows].mean()),) * 2
 
     def __call__(self, results: "Results") -> Estimate:
         """The ratio with its interval."""
-        return bootstrap_bounds(self.bounds(results), len(results.summaries[self.small]))
+        estimate = bootstrap_bounds(self.bounds(results), len(results.summaries[self.small]))
+        if self.of is not Typical.RESTRICTED_MEAN:
+            return estimate
+        horizon, arrivals = self.common_horizon(results), self.arrivals(results)
+        if all((self.times(results, arm) >= horizon).all() for arm in self.arms):
+            nothing = float("nan")  # 1 by construction, which says nothing
+            return Estimate(nothing, nothing, nothing, arrivals=arrivals, horizon=horizon)
+        return replace(estimate, arrivals=arrivals, horizon=horizon)
 
 
 @dataclass(frozen=True)
@@ -175,12 +278,19 @@ class GapRatio:
     one: TimeRatio
     other: TimeRatio
 
+    @property
+    def arms(self) -> tuple[str, ...]:
+        """The arms it compares."""
+        return self.one.arms + self.other.arms
+
     def __call__(self, results: "Results") -> Estimate:
         """The ratio of ratios with its interval."""
-        check_paired(results, self.one.arms + self.other.arms)
+        check_paired(results, self.arms)
         one, other = self.one.bounds(results), self.other.bounds(results)
         num = len(results.summaries[self.one.small])
-        return bootstrap_bounds(lambda rows: quotient(one(rows), other(rows)), num)
+        estimate = bootstrap_bounds(lambda rows: quotient(one(rows), other(rows)), num)
+        arrived = [a for ratio in (self.one, self.other) if (a := ratio.arrivals(results)) is not None]
+        return replace(estimate, arrivals=min(arrived, default=None))
 
 
 @dataclass(frozen=True)
@@ -191,10 +301,15 @@ class StatisticRatio:
     large: str
     statistic: Callable[["Trace"], float]
 
+    @property
+    def arms(self) -> tuple[str, str]:
+        """The arms it compares."""
+        return self.small, self.large
+
     def __call__(self, results: "Results") -> Estimate:
         """The ratio with its interval."""
-        check_paired(results, (self.small, self.large))
-        a, b = (np.array([self.statistic(t) for t in results.traces[arm]]) for arm in (self.small, self.large))
+        check_paired(results, self.arms)
+        a, b = (np.array([self.statistic(t) for t in results.traces[arm]]) for arm in self.arms)
         return bootstrap(lambda rows: float(a[rows].mean() / b[rows].mean()), len(a))
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from headstart.core.errors import HeadstartError
 from headstart.core.files import replacing
-from headstart.lab.claims import Verdict
+from headstart.lab.claims import Kind, Verdict
 from headstart.lab.figures import save_figure
 from headstart.lab.study import Results, Study
 
@@ -19,7 +19,8 @@ BEGIN, END = "<!-- results: begin (headstart report writes this table) -->", "<!
 SPEED_BEGIN, SPEED_END = "<!-- speed: begin (headstart report writes this table) -->", "<!-- speed: end -->"
 # The studies whose pages were written under the rules of an earlier version. It only shrinks.
 STALE = "stale.txt"
-_COLOURS = {"holds": "green", "does not hold": "red", "undecided": "yellow"}
+_COLOURS = {"holds": "green", "does not hold": "red", "undecided": "yellow", "absent": "cyan"}
+_ORDER = (Verdict.HOLDS, Verdict.ABSENT, Verdict.UNDECIDED, Verdict.DOES_NOT_HOLD)
 
 
 def interval(claim: Mapping[str, Any]) -> str:
@@ -31,6 +32,27 @@ def interval(claim: Mapping[str, Any]) -> str:
     sign = {"at most": "≤ ", "at least": "≥ "}.get(claim.get("known", ""), "")
     estimate = "not reached" if claim["estimate"] is None else sign + number(claim["estimate"])
     return f"{estimate} [{number(claim['low'])}, {number(claim['high'])}]"
+
+
+def kind_of(claim: Mapping[str, Any]) -> str:
+    """What a claim is to its study; those of version 0.1 are secondary."""
+    return str(claim.get("kind", Kind.SECONDARY))
+
+
+def counts(claims: Sequence[Mapping[str, Any]], primary: bool) -> dict[Verdict, int]:
+    """How many of the primary claims, or of the others, came out how."""
+    chosen = [c["verdict"] for c in claims if (kind_of(c) == Kind.PRIMARY) == primary]
+    return {verdict: chosen.count(verdict) for verdict in _ORDER}
+
+
+def counted(claims: Sequence[Mapping[str, Any]]) -> str:
+    """The same in a line: of primaries, and of the rest beside them."""
+
+    def said(primary: bool) -> str:
+        found = counts(claims, primary)
+        return ", ".join(f"{num} {verdict}" for verdict, num in found.items() if num) or "none"
+
+    return f"primary claims: {said(True)}; others: {said(False)}"
 
 
 def seeds_of(report: Mapping[str, Any]) -> str:
@@ -48,12 +70,12 @@ def claims_table(report: Mapping[str, Any]) -> "Table":
     table = Table(
         title=f"{report['study']} · {report['preset']} · {seeds_of(report)}", box=box.ROUNDED, show_lines=True
     )
-    for name, ratio in (("claim", 5), ("ours [95% interval]", 3), ("paper", 4), ("verdict", 2)):
+    for name, ratio in (("claim", 5), ("ours [95% interval]", 3), ("paper", 4), ("kind", 2), ("verdict", 2)):
         table.add_column(name, ratio=ratio, overflow="fold")
     for claim in report["claims"]:
         verdict = claim["verdict"]
         said = (escape(claim[part]) for part in ("statement", "paper"))  # E[x] is no markup
-        table.add_row(next(said), interval(claim), next(said), f"[{_COLOURS[verdict]}]{verdict}[/]")
+        table.add_row(next(said), interval(claim), next(said), kind_of(claim), f"[{_COLOURS[verdict]}]{verdict}[/]")
     return table
 
 
@@ -118,18 +140,27 @@ def _cell(text: str) -> str:
 
 
 def studies_table(root: Path) -> str:
-    """A row per study of those reported in <root>/**/*.json, with how its claims came out, for the README."""
-    rows = ["| study | of | hold | undecided | do not hold | minutes |", "|---|---|---|---|---|---|"]
-    totals = dict.fromkeys(Verdict, 0)
+    """A row per study of those reported in <root>/**/*.json, with how its claims came out, for the README.
+
+    Primary claims have columns; the others stand beside them as hold / absent / undecided / do not hold.
+    """
+    rows = [
+        "| study | of | hold | absent | undecided | do not hold | other claims | minutes |",
+        "|---|---|---|---|---|---|---|---|",
+    ]
+    every: list[Mapping[str, Any]] = []
     for path in sorted(root.glob("*/*.json")):
         report = json.loads(path.read_text())
-        counts = {v: sum(c["verdict"] == v for c in report["claims"]) for v in Verdict}
-        totals = {v: totals[v] + counts[v] for v in Verdict}
+        every += report["claims"]
         link = f"[{report['study']}]({root.name if root.is_absolute() else root}/{report['study']}.md)"
-        said = " | ".join(str(counts[v]) for v in (Verdict.HOLDS, Verdict.UNDECIDED, Verdict.DOES_NOT_HOLD))
+        said = _counts_row(report["claims"])
         rows.append(f"| {link}, {report['preset']} | {report['figures']} | {said} | {report['minutes']:.1f} |")
-    said = " | ".join(f"**{totals[v]}**" for v in (Verdict.HOLDS, Verdict.UNDECIDED, Verdict.DOES_NOT_HOLD))
-    return "\n".join([*rows, f"| all | | {said} | |"])
+    return "\n".join([*rows, f"| all | | {_counts_row(every)} | |"])
+
+
+def _counts_row(claims: Sequence[Mapping[str, Any]]) -> str:
+    primary = " | ".join(str(num) for num in counts(claims, True).values())
+    return f"{primary} | {' / '.join(str(num) for num in counts(claims, False).values())}"
 
 
 def results_table(root: Path) -> str:
@@ -176,7 +207,7 @@ def update_readme(readme: Path, root: Path) -> bool:
 
 
 def scoreboard(reports: Sequence[Mapping[str, Any]]) -> "Table":
-    """One row a claim over all stored studies."""
+    """One row per claim over all stored studies."""
     from rich import box
     from rich.table import Table
 

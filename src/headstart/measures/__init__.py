@@ -5,7 +5,7 @@ from headstart.measures.coordinates import coordinate_sizes
 from headstart.measures.intervals import Estimate, Known, bootstrap, bootstrap_bounds, mean_band, share
 from headstart.measures.norms import readout_ratio
 from headstart.measures.power_law import exponent, medians
-from headstart.measures.time_ratio import Bounds, censored_time, median_time, quotient
+from headstart.measures.time_ratio import Bounds, censored_time, median_time, quotient, restricted_times
 from headstart.measures.time_to_target import monotone, success_probability, time_to_target
 
 __all__ = [
@@ -24,6 +24,7 @@ __all__ = [
     "monotone",
     "quotient",
     "readout_ratio",
+    "restricted_times",
     "share",
     "success_probability",
     "time_to_target",

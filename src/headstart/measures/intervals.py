@@ -22,12 +22,17 @@ class Known(StrEnum):
 
 @dataclass(frozen=True)
 class Estimate:
-    """A value with its interval, which may end at infinity where runs never reached a target."""
+    """A value with its interval, which may end at infinity where runs never reached a target.
+
+    Of times to a target, `arrivals` is the least share of an arm's runs that got there, and `horizon` where times end.
+    """
 
     value: float
     low: float
     high: float
     known: Known = Known.EXACTLY
+    arrivals: float | None = None
+    horizon: float | None = None
 
 
 def bootstrap(

@@ -45,6 +45,21 @@ def median_time(
     return bounds
 
 
+def restricted_times(
+    axes: NDArray[np.float64], curves: NDArray[np.float64], target: float, higher_is_better: bool, horizon: float
+) -> NDArray[np.float64]:
+    """min(T, horizon) of each row of [seeds, records]: T is when its monotone fit first reaches `target`.
+
+    Their mean is the restricted mean time to the target: defined however many runs never get there, which count with
+    the horizon, and read off each run by itself. `axes` is [seeds, records] or [records].
+    Reference: Royston and Parmar, Restricted mean survival time, 2013.
+    """
+    axes = np.broadcast_to(axes, curves.shape)
+    fits = (monotone(curve, higher_is_better) for curve in curves)
+    times = [time_to_target(axis, fit, target, higher_is_better) for axis, fit in zip(axes, fits, strict=True)]
+    return np.minimum(np.maximum(times, axes[:, 1]), horizon)
+
+
 def quotient(one: tuple[float, float], other: tuple[float, float]) -> tuple[float, float]:
     """(least, most) of a quotient of two quantities known to lie between bounds."""
     least = 0.0 if other[1] == float("inf") else one[0] / other[1]

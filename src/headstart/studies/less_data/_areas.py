@@ -33,6 +33,11 @@ class Gain:
     one: str
     other: str
 
+    @property
+    def arms(self) -> tuple[str, str]:
+        """The arms it compares."""
+        return self.one, self.other
+
     def __call__(self, results: lab.Results) -> Estimate:
         """The mean difference with its interval."""
         areas = one, other = goodness(results, [self.one, self.other])
@@ -63,9 +68,13 @@ class GapDifference:
     small: str
     large: str = "online"
 
+    @property
+    def arms(self) -> tuple[str, ...]:
+        """The arms it compares."""
+        return tuple(panel.arm(line) for panel in (self.one, self.other) for line in (self.small, self.large))
+
     def __call__(self, results: lab.Results) -> Estimate:
         """The mean difference with its interval."""
-        arms = [panel.arm(line) for panel in (self.one, self.other) for line in (self.small, self.large)]
-        a, b, c, d = goodness(results, arms)
+        a, b, c, d = goodness(results, list(self.arms))
         gaps = (a - b) - (c - d)
         return bootstrap(lambda rows: float(gaps[rows].mean()), len(gaps))

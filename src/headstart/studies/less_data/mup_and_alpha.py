@@ -42,6 +42,7 @@ from headstart.studies.less_data import (
     NO_GAP,
     PAPER_TITLE,
     RELATIVE_LOSS,
+    TIME,
     Line,
     Panel,
     draw_lines,
@@ -230,7 +231,7 @@ class SpeedUpAtBestAlpha:
     def __call__(self, results: lab.Results) -> lab.Estimate:
         """The ratio with its interval."""
         best, standard = self.family[best_alpha(results, self.family)], self.family[1]
-        return lab.TimeRatio(best.arm("large"), standard.arm("large"), standard.target)(results)
+        return lab.TimeRatio(best.arm("large"), standard.arm("large"), standard.target, of=TIME)(results)
 
 
 @dataclass(frozen=True)
@@ -316,7 +317,7 @@ def _alpha_claims(name: str, family: Family, mup: Panel) -> list[lab.Claim]:
             statement=f"{task}: steps to {target} of the large side under muP over standard are below 1",
             paper="a strong starting point (Section 5.2.1, no number)",
             rule=lab.below(1.0),
-            estimate=lab.TimeRatio(mup.arm("large"), standard.arm("large"), standard.target),
+            estimate=lab.TimeRatio(mup.arm("large"), standard.arm("large"), standard.target, of=TIME),
         ),
     ]
 

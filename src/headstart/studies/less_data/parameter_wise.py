@@ -19,7 +19,7 @@ import headstart.lab as lab
 from headstart.core.roles import Role
 from headstart.lab.figures import draw_curve, house_style, legend_below
 from headstart.plans import ByRole
-from headstart.studies.less_data import PAPER_TITLE, Line, Panel, arms_of, draw_panels
+from headstart.studies.less_data import PAPER_TITLE, TIME, Line, Panel, arms_of, draw_panels
 from headstart.studies.less_data._areas import Gain, better
 from headstart.studies.less_data._transformers import SIX_PHASES, ParityKnobs, presets, three_arms, with_medians
 
@@ -90,7 +90,7 @@ def claims(k: Knobs) -> list[lab.Claim]:
     single, pair = panels(k)
 
     def ratio(panel: Panel, line: str) -> lab.TimeRatio:
-        return lab.TimeRatio(panel.arm(line), single.arm("six"), k.accuracy)
+        return lab.TimeRatio(panel.arm(line), single.arm("six"), k.accuracy, of=TIME)
 
     def slower(panel: Panel, line: str, paper: str) -> lab.Claim:
         return lab.Claim(

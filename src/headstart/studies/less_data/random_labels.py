@@ -32,6 +32,7 @@ from headstart.studies.less_data import (
     FIRST_PHASE_STEPS,
     FULL_BATCH_PRESETS,
     PAPER_TITLE,
+    TIME,
     FullBatchKnobs,
     Line,
     Panel,
@@ -103,7 +104,7 @@ def claims(k: FullBatchKnobs) -> list[lab.Claim]:
                     + ("below 1" if line == "large" else "in [0.8, 1.25]"),
                     paper=says,
                     rule=rule,
-                    estimate=lab.TimeRatio(random + suffix, panel.arm(line) + suffix, panel.target),
+                    estimate=lab.TimeRatio(random + suffix, panel.arm(line) + suffix, panel.target, of=TIME),
                 )
             )
         out += [
