@@ -44,9 +44,10 @@ from headstart.lab.figures import draw_curve, house_style
 from headstart.lab.probe import probe
 from headstart.lab.probe_problem import Problem
 from headstart.lab.probe_verdict import Probe, ProbeVerdict
-from headstart.losses import MSE, Correlation, CorrelationLoss, CrossEntropy, Hinge, Logistic
+from headstart.losses import MSE, Correlation, CorrelationLoss, CrossEntropy, Hinge, Logistic, Loss
 from headstart.measures import Estimate, bootstrap
 from headstart.methods import (
+    AttachedFilter,
     GradientFilter,
     Hook,
     InBall,
@@ -76,6 +77,8 @@ from headstart.optimizers import (
     Constant,
     Cosine,
     Decay,
+    Optimizer,
+    Schedule,
     StepDecay,
     WarmUp,
     WarmUpStableDecay,
@@ -118,6 +121,7 @@ __all__ = [
     "Adafactor",
     "AdamW",
     "Arm",
+    "AttachedFilter",
     "AutoPhases",
     "Batch",
     "Best",
@@ -154,6 +158,7 @@ __all__ = [
     "LayerScale",
     "Linearised",
     "Logistic",
+    "Loss",
     "Method",
     "Metric",
     "Model",
@@ -162,6 +167,7 @@ __all__ = [
     "OnSphere",
     "Online",
     "Operation",
+    "Optimizer",
     "Parameter",
     "Parity",
     "Phase",
@@ -188,6 +194,7 @@ __all__ = [
     "SampledBias",
     "Samples",
     "Scale",
+    "Schedule",
     "Side",
     "Signature",
     "Signs",

@@ -8,7 +8,14 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
-from headstart.core.errors import HeadstartError, check_count, check_fraction, check_nonnegative, check_positive
+from headstart.core.errors import (
+    HeadstartError,
+    check_count,
+    check_flag,
+    check_fraction,
+    check_nonnegative,
+    check_positive,
+)
 
 if TYPE_CHECKING:
     import torch
@@ -200,6 +207,7 @@ class SGD:
     def __post_init__(self) -> None:
         check_positive("SGD", "lr", self.lr)
         _check_below_one("SGD", "momentum", self.momentum)
+        check_flag("SGD", "nesterov", self.nesterov)
         if self.nesterov and not self.momentum:
             raise HeadstartError("SGD(nesterov=True, momentum=0): Nesterov's step needs momentum, such as 0.9")
         _check_decay(self)

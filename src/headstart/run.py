@@ -12,14 +12,14 @@ from math import prod
 from typing import Any
 
 from headstart.core.encoding import canonical, encode, identity
-from headstart.core.errors import HeadstartError, check_count
+from headstart.core.errors import HeadstartError, check_count, check_flag
 from headstart.core.roles import Parameter
 from headstart.core.streams import Stream, check_seed, words
 from headstart.core.units import Batch, Budget, FullBatch
 from headstart.losses import Loss
 from headstart.methods import Method, Same, Transformation
 from headstart.models import Model, Weights
-from headstart.optimizers import Optimizer
+from headstart.optimizers import SGD, Optimizer
 from headstart.plans import Plan
 from headstart.tasks import Rows, Task
 
@@ -51,6 +51,11 @@ class Reaches:
     metric: str
     value: float
 
+    def __post_init__(self) -> None:
+        number = isinstance(self.value, int | float) and not isinstance(self.value, bool)
+        if not isinstance(self.metric, str) or not number or not abs(self.value) < float("inf"):
+            raise HeadstartError(f"{self!r}: give the name of a metric and a finite number to reach")
+
 
 At = Step | Reaches
 
@@ -74,6 +79,10 @@ class Carry:
     moments: bool = False
     position: bool = True
 
+    def __post_init__(self) -> None:
+        for name in ("moments", "position"):
+            check_flag("Carry", name, getattr(self, name))
+
 
 @dataclass(frozen=True)
 class First:
@@ -94,9 +103,15 @@ class First:
         if not isinstance(self.at, Reaches):
             raise HeadstartError(f"First(at={self.at!r}): give the metric to reach, Reaches('test_accuracy', 0.3)")
         _check_moment("First", self.run, self.at)
+        start = self.run.start
+        if self.attempts > 1 and isinstance(start, From) and not start.via.uses_fresh:
+            raise HeadstartError(
+                f"First(attempts={self.attempts}): attempts differ in their initial weights, and this run starts from "
+                f"another's via {type(start.via).__name__}(), so that all would be the same; use attempts=1"
+            )
         object.__setattr__(self, "run", self.run.at(0))
 
-    @property
+    @cached_property
     def candidates(self) -> "tuple[tuple[Run, At], ...]":
         """The attempts in their order, each with its moment."""
         return tuple((replace(self.run, attempt=self.run.attempt + k), self.at) for k in range(self.attempts))
@@ -171,6 +186,9 @@ class From:
 
 
 def _check_moment(owner: str, run: "Run", at: At | None) -> None:
+    if not isinstance(at, Step if owner == "Best" else Step | Reaches) and at is not None:
+        metric = "" if owner == "Best" else ", or Reaches('test_accuracy', 0.3)"
+        raise HeadstartError(f"{owner}(at={at!r}): give a moment, such as Step(100){metric}")
     if isinstance(at, Step) and at.step > run.budget.steps:
         raise HeadstartError(f"{owner}(at={at}): the source run has a budget of {run.budget.steps} steps")
     if isinstance(at, Reaches) and at.metric not in recorded_metrics(run):
@@ -207,7 +225,9 @@ class Run:
             )
         for method in self.methods:
             method.check(self.task)
-        assert self.parameters  # a model that does not fit says so
+        assert self.parameters  # a model that does not fit says so here
+        for method in self.methods:
+            method.check_parameters(self.parameters)
         _check_pools(self)
         if isinstance(self.start, From):
             _check_start(self, self.start)
@@ -297,8 +317,12 @@ def _check_pools(run: Run) -> None:
             f"{task} {'rises' if rises else 'falls'}; use {kind}(falling={not rises})"
         )
     finite = run.task.num_train if isinstance(run.task, Rows) else None
-    beside = () if course.aside is None else course.aside.course.legs
-    for leg in (*course.legs, *beside):
+    if finite is not None and course.aside is not None:
+        raise HeadstartError(
+            f"Run(plan={kind}(...)): its second batches take samples that no first batch has, and {task} has "
+            f"{finite} training rows and no others; use a plan without roles"
+        )
+    for leg in course.legs:
         size = leg.pool.size
         if size is None and course.batch is None and run.task.population_size is None:
             raise HeadstartError(
@@ -307,7 +331,7 @@ def _check_pools(run: Run) -> None:
             )
         if finite is None or (size is None and course.batch is None):
             continue
-        if leg in beside or size is None or leg.pool.first + size > finite:
+        if size is None or leg.pool.first + size > finite:
             asked = "fresh samples without end" if size is None else f"{leg.pool.first + size} samples"
             raise HeadstartError(
                 f"Run(plan={kind}(...)): it asks for {asked}, and {task} has {finite} training rows; use "
@@ -323,6 +347,8 @@ def _check_start(run: Run, start: From) -> None:
                 f"Carry(moments=True): the source is trained by {type(source.optimizer).__name__} and this run by "
                 f"{type(run.optimizer).__name__}, which has other moments; use Carry(moments=False)"
             )
+        if start.carry.moments and isinstance(source.optimizer, SGD) and not source.optimizer.momentum:
+            raise HeadstartError("Carry(moments=True): the source is trained by SGD without momentum: no moments")
         alike = [(p.name, p.shape) for p in source.parameters] == [(p.name, p.shape) for p in run.parameters]
         if alike and not start.via.uses_fresh and source.init_scales != run.init_scales:
             raise HeadstartError(

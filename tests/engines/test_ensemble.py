@@ -533,3 +533,11 @@ def test_the_number_of_torch_threads_is_given_back_between_outcomes():
         ]
     finally:
         torch.set_num_threads(before)
+
+
+def test_the_state_of_a_run_without_momentum_has_none_whoever_shares_its_stack():
+    plain, heavy = replace(RUN, optimizer=SGD(0.1)), replace(RUN, optimizer=SGD(0.1, momentum=0.9))
+    (alone,), (among, other) = train([plain]), train([plain, heavy])
+    end = Step(RUN.budget.steps)
+    assert alone.states[end].moments == among.states[end].moments == {}
+    assert other.states[end].moments

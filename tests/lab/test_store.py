@@ -432,3 +432,24 @@ def test_an_old_cell_is_never_a_new_ones(old):
 def test_the_run_of_an_old_cell_cannot_be_built_and_the_error_says_so(old):
     with hs.open_store(old) as store, pytest.raises(hs.HeadstartError, match=r"oldcell was stored by headstart 0\.1"):
         store.run_of("oldcell")
+
+
+def test_repair_drops_the_states_of_runs_whose_curves_are_damaged_too(tmp_path):
+    source, child = parity_run(), parity_run(start=hs.From(hs.Best((parity_run(),), "test_loss")))
+    path = tmp_path / "s.sqlite"
+    with hs.open_store(path) as store:
+        hs.train(source, store=store)
+        store.add([replace(o, states={hs.Step(20): None}) for o in outcomes(source, [1])], "loop")
+        hs.train(child, store=store)
+    with sqlite3.connect(path) as connection:
+        connection.execute(
+            "UPDATE curves SET data = zeroblob(length(data)) WHERE metric = 'test_loss' AND chunk IN "
+            "(SELECT chunk FROM runs WHERE cell = ?)",
+            (source.cell,),
+        )
+    with hs.open_store(path) as store:
+        assert store.repair()
+        assert store.states.moment(source, hs.Step(20)) is None
+        assert store.summaries(source.cell) == []
+        other = parity_run(start=hs.From(hs.Best((source,), "test_loss")), budget=hs.Budget(10, 5))
+        assert hs.train(other, store=store)[0].status is hs.Status.FINISHED

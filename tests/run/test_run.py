@@ -13,7 +13,7 @@ from headstart.core.roles import Role
 from headstart.core.units import Batch, Budget, FullBatch
 from headstart.engines import lower
 from headstart.losses import MSE, CrossEntropy, Hinge
-from headstart.methods import LayerScale, MuP, RandomLabels, Same, Site
+from headstart.methods import LayerScale, MuP, OnSphere, RandomLabels, Same, Site
 from headstart.models import MLP, Embedding
 from headstart.models.mlp import Activation, Init
 from headstart.optimizers import SGD, AdamW, Cosine, Decay
@@ -23,6 +23,8 @@ from headstart.tasks import Hermite, ModularArithmetic, Parity, SingleIndex, Spl
 
 RUN = Run(Parity(8, 2), MLP(16), Fixed(64), MSE(), SGD(0.1), budget=Budget(100))
 INDEX = replace(RUN, task=SingleIndex(6))
+
+ADAM = replace(RUN, optimizer=AdamW(0.1))
 
 OTHERS = {
     "dimension": replace(RUN, task=Parity(9, 2)),
@@ -50,7 +52,7 @@ OTHERS = {
     "schedule": replace(RUN, optimizer=SGD(0.1, schedule=Cosine())),
     "precision": replace(RUN, precision=Precision.FLOAT64),
     "attempt": replace(RUN, attempt=1),
-    "carry": replace(RUN, start=From(RUN, carry=Carry(moments=True))),
+    "carry": replace(ADAM, start=From(ADAM, carry=Carry(moments=True))),
     "position": replace(RUN, start=From(RUN, carry=Carry(position=False))),
     "first": replace(RUN, start=From(First(RUN, 3, Reaches("test_accuracy", 0.75)))),
     "best": replace(RUN, start=From(Best((RUN, replace(RUN, optimizer=SGD(0.3))), "test_loss", Step(40)))),
@@ -219,6 +221,22 @@ def test_what_is_not_plain_cannot_be_part_of_a_run():
         (lambda: From("run"), "give a Run"),
         (lambda: From(RUN, via=Same), "transformation of States"),
         (lambda: From(RUN, carry=True), r"carry=True"),
+        (lambda: From(RUN, at=10), r"at=10.*Step\(100\), or Reaches"),
+        (lambda: Best((RUN,), "test_loss", at=Reaches("test_loss", 1)), r"Best\(at=Reaches.*Step\(100\)"),
+        (lambda: Reaches("test_loss", "x"), "finite number"),
+        (lambda: Reaches("test_loss", float("nan")), "finite number"),
+        (lambda: Carry(moments=1), "moments=1"),
+        (lambda: Carry(position="no"), "position='no'"),
+        (lambda: SGD(0.1, 0.9, nesterov="no"), "nesterov='no'"),
+        (lambda: Embedding(3, fixed="no"), "fixed='no'"),
+        (lambda: replace(RUN, start=From(RUN, carry=Carry(moments=True))), "SGD without momentum"),
+        (lambda: First(replace(RUN, start=From(RUN)), 3, Reaches("test_loss", 1)), "all would be the same"),
+        (lambda: replace(RUN, methods=(OnSphere((Role.QUERY,)),)), "no weights with these roles; its own are input"),
+        (
+            lambda: replace(RUN, methods=(LayerScale.query_key(rate=2),)),
+            "of key, query.*roles are input",
+        ),
+        (lambda: replace(RUN, methods=(LayerScale(init={7: 2}),)), "layers 0 to 1"),
         (lambda: From(RUN, at=Reaches("test_accurcy", 0.5)), "records test_accuracy"),
         (lambda: From(First(RUN, 2, Reaches("test_accuracy", 0.5)), at=Step(3)), "says itself"),
         (lambda: First(RUN, 0, Reaches("test_accuracy", 0.5)), "attempts=0"),

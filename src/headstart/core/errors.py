@@ -8,12 +8,6 @@ class HeadstartError(ValueError):
     """
 
 
-def check(condition: bool, message: str) -> None:
-    """Raise `HeadstartError(message)` unless `condition` is true."""
-    if not condition:
-        raise HeadstartError(message)
-
-
 def check_count(owner: str, name: str, value: object, minimum: int = 1) -> None:
     """Raise unless `value` is an integer of at least `minimum`."""
     if isinstance(value, bool) or not isinstance(value, int) or value < minimum:
@@ -36,3 +30,9 @@ def check_fraction(owner: str, name: str, value: object) -> None:
     """Raise unless `value` is a number in [0, 1]."""
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= 1:
         raise HeadstartError(f"{owner}({name}={value!r}): {name} is a fraction in [0, 1]")
+
+
+def check_flag(owner: str, name: str, value: object) -> None:
+    """Raise unless `value` is True or False."""
+    if not isinstance(value, bool):
+        raise HeadstartError(f"{owner}({name}={value!r}): {name} is True or False")

@@ -1,7 +1,11 @@
 """What a parameter does in its network. Scales, rates and plans address parameters by Role, never by name."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Any
+
+from headstart.core.errors import HeadstartError
 
 
 class Role(StrEnum):
@@ -18,6 +22,15 @@ class Role(StrEnum):
     VALUE = "value"
     PROJECTION = "projection"
     NORM = "norm"
+
+
+def checked_roles(owner: str, roles: object) -> tuple[Role, ...]:
+    """Roles given as one, or as several in any order, sorted; raises where one is none."""
+    given: list[Any] = [roles] if isinstance(roles, str) or not isinstance(roles, Iterable) else list(roles)
+    for role in given:
+        if role not in list(Role):
+            raise HeadstartError(f"{owner}(roles={roles!r}): roles are {', '.join(Role)}")
+    return tuple(sorted({Role(role) for role in given}))
 
 
 @dataclass(frozen=True)

@@ -22,7 +22,8 @@ class Signature:
     def __post_init__(self) -> None:
         for name in ("inputs", "outputs"):
             shape = getattr(self, name)
-            if not isinstance(shape, tuple | list) or not all(isinstance(n, int) and n > 0 for n in shape):
+            whole = isinstance(shape, tuple | list) and all(type(n) is int and n > 0 for n in shape)
+            if not whole or (name == "inputs" and not shape):
                 raise HeadstartError(f"Signature({name}={shape!r}): give a tuple of whole numbers above 0")
             object.__setattr__(self, name, tuple(shape))
         if self.symbols is not None and (not isinstance(self.symbols, int) or self.symbols < 1):

@@ -40,11 +40,17 @@ class Job:
 
 @dataclass(frozen=True)
 class Outcome:
-    """A trained run: its trace, and its State at the moments asked for; None for those it never reached."""
+    """A trained run: its trace, and its State at the moments asked for; None for those it never reached.
+
+    `cost` is what all its steps took, those after its last record included, and `drawn` the first sample id that none
+    of them drew.
+    """
 
     run: Run
     trace: Trace
     states: Mapping[At, State | None] = field(default_factory=dict)
+    cost: Cost = Cost()
+    drawn: int = 0
 
 
 class Engine(Protocol):

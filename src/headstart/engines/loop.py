@@ -15,12 +15,12 @@ from headstart.core.samples import Samples
 from headstart.core.state import State
 from headstart.core.units import FullBatch
 from headstart.engines.engine import Job, Outcome, Watch
-from headstart.engines.lower import Lowered, lower, samples_processed
+from headstart.engines.lower import Lowered, first_buffers, lower, samples_processed
 from headstart.engines.member import Member, train_together
 from headstart.losses import Loss
 from headstart.methods import Hook
 from headstart.plans import Place
-from headstart.run import Run
+from headstart.run import Precision, Run
 from headstart.tasks import held_out
 
 T = TypeVar("T")
@@ -50,7 +50,9 @@ class Loop:
         return frozenset(Hook)
 
     def supports(self, run: Run, device: str = "cpu") -> str | None:
-        """Everything."""
+        """Everything that the device can compute."""
+        if device == "mps" and run.precision is Precision.FLOAT64:
+            return "mps has no float64; use Run(precision='float32') or the cpu"
         return None
 
     def group_key(self, run: Run) -> Hashable:
@@ -143,13 +145,20 @@ class _Batch:
 
     def weighted(self, values: torch.Tensor) -> torch.Tensor:
         """Values of the targets times their weights."""
-        return values if self.weight is None else values * self.weight
+        return values if self.weight is None else values * self.weight.to(values.device)
 
     def mean(self, scores: torch.Tensor) -> float:
         """The mean over targets of a score, in float64."""
+        # On the processor: not every device has float64.
+        scores = scores.cpu().double()
         if self.weight is None:
-            return scores.double().mean().item()
-        return (scores.double() * self.weight).sum().item() / self.weight.double().sum().item()
+            return scores.mean().item()
+        weight = self.weight.cpu().double()
+        return (scores * weight).sum().item() / weight.sum().item()
+
+    def total(self, scores: torch.Tensor) -> float:
+        """The sum over targets of a score times its weight, in float64; divided by `count`, the mean of a batch."""
+        return self.weighted(scores.cpu().double()).sum().item()
 
 
 class _Feed:
@@ -213,7 +222,13 @@ class _Training:
         self.member, self.lowered, self.run = member, member.lowered, member.run
         self.course, self.device = self.lowered.course, device
         # Where the model is rewritten, at the start of the run, not where it goes on.
-        origin = self.lowered.begin(member.job.start).weights if Hook.REWRITE in self.lowered.hooks else {}
+        rewrites = Hook.REWRITE in self.lowered.hooks
+        if rewrites and first_buffers(self.run.model, self.run.task.signature):
+            raise HeadstartError(
+                f"Run(methods={self.run.methods}): {type(self.run.model).__name__} has buffers that training changes, "
+                "such as those of batch norm, and cannot be rewritten; use a model without them"
+            )
+        origin = self.lowered.begin(member.job.start).weights if rewrites else {}
         self.origin = {name: torch.from_numpy(array.copy()).to(device) for name, array in origin.items()}
         self.module = self.run.model.module(self.run.task.signature).to(device)
         if self.lowered.dtype is np.float64:
@@ -249,8 +264,8 @@ class _Training:
             prediction = self._predict(part.x)
             (part.weighted(loss(prediction, part.y)).sum() / batch.count).backward()
             if self.course.adaptive:
-                score += part.mean(self.run.task.metrics[0].score(prediction.detach(), part.y)) * len(part.y)
-        self.observed = score / len(batch.y) if self.course.adaptive else None
+                score += part.total(self.run.task.metrics[0].score(prediction.detach(), part.y))
+        self.observed = score / float(batch.count) if self.course.adaptive else None
         for weight, gradient in aside:
             weight.grad = gradient
         self._transform()
@@ -314,7 +329,7 @@ class _Training:
             values.append(batch.mean(self.run.loss(prediction, batch.y)))
         squares: dict[str, float] = {}
         for parameter in self.lowered.parameters:
-            square = self.named[parameter.name].double().square().sum().item()
+            square = self.named[parameter.name].cpu().double().square().sum().item()
             squares[parameter.role] = squares.get(parameter.role, 0.0) + square
         return np.array([[*values, *(square**0.5 for square in squares.values())]])
 

@@ -121,7 +121,11 @@ class Lowered:
             for _, method in projecting:
                 tensors |= method.project(tensors, self.named)
             weights = {name: tensor.numpy() for name, tensor in tensors.items()}
-        return replace(state, weights=weights, hooks={})
+        moments = {
+            name: array.astype(self.dtype) if array.dtype.kind == "f" else array
+            for name, array in state.moments.items()
+        }
+        return replace(state, weights=weights, moments=moments, hooks={})
 
 
 class _Built:

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from headstart.core.files import replacing
 from headstart.core.state import State, load_arrays, save_arrays
 from headstart.core.trace import Status, Trace
+from headstart.core.units import Cost
 from headstart.engines.engine import Interrupted, Job, Outcome, Watch
 from headstart.engines.lower import Lowered, lower
 from headstart.plans import Place
@@ -139,12 +140,19 @@ class Member:
             seconds=self.seconds,
             before=self.job.before,
         )
-        return Outcome(run, trace, {at: self.kept.get(at) for at in self.job.keep})
+        cost = Cost(self.step, self.samples, self.samples * self.lowered.flops, self.seconds)
+        drawn = self.lowered.course.drawn(self.place, self.step)
+        return Outcome(run, trace, {at: self.kept.get(at) for at in self.job.keep}, cost, drawn)
+
+    @property
+    def _moments(self) -> list[At]:
+        """The moments asked for, in an order that does not depend on who asked first."""
+        return sorted(self.job.keep, key=repr)
 
     def _identity(self) -> dict[str, str]:
         """What a checkpoint must agree on."""
         run = self.run
-        keys = (self.engine, run.cell, str(run.seed), repr(self.job.keep), ",".join(self.names))
+        keys = (self.engine, run.cell, str(run.seed), repr(self._moments), ",".join(self.names))
         return {"format": _FORMAT, "of": "|".join(keys)}
 
     def save(self, trained: State) -> None:
@@ -156,7 +164,7 @@ class Member:
         arrays["records/samples"] = np.array(self.compute, dtype=np.int64)
         arrays["records/rows"] = np.array(self.rows, dtype=np.float64).reshape(len(self.rows), len(self.names))
         for at, state in self.kept.items():
-            number = self.job.keep.index(at)
+            number = self._moments.index(at)
             arrays |= {f"kept/{number}/{name}": array for name, array in state.flat().items()}
         with replacing(self.job.checkpoint) as temporary:
             temporary.write_bytes(save_arrays(arrays, self._identity()))
@@ -179,7 +187,7 @@ class Member:
                 where[key if first != "kept" else inner] = array
             records = [own.pop(f"records/{name}").tolist() for name in ("steps", "samples", "rows")]
             state = State.unflat(own)
-            kept = {self.job.keep[int(number)]: State.unflat(its) for number, its in parts.items()}
+            kept = {self._moments[int(number)]: State.unflat(its) for number, its in parts.items()}
             if {n: a.shape for n, a in state.weights.items()} != {n: p.shape for n, p in self.lowered.named.items()}:
                 return False
         except Exception:  # a damaged file fails in many ways; training from the start is always right

@@ -120,17 +120,21 @@ class Database:
 
     def _migrate(self) -> None:
         """Bring a file of format 1 to format 2; another process may have done so in the meantime."""
-        if self._found() < FORMAT:
-            with replacing(self.path.with_name(f"{self.path.name}.format-1")) as copy:
-                target = sqlite3.connect(copy)
-                self.connection.backup(target)
-                target.close()
         self._run("DROP TABLE IF EXISTS temp.states; DROP TABLE IF EXISTS temp.costs")
         with self._transaction():
             if self._found() < FORMAT:
+                self._copy(self.path.with_name(f"{self.path.name}.format-1"))
                 self._add_format_2()
                 self.connection.execute("UPDATE meta SET value = ? WHERE key = 'format'", (str(FORMAT),))
         self.format = FORMAT
+
+    def _copy(self, path: Path) -> None:
+        """Copy the file by a connection of its own: this one is in a transaction, which keeps other writers out."""
+        with replacing(path) as temporary:
+            source, target = sqlite3.connect(self.path), sqlite3.connect(temporary)
+            source.backup(target)
+            target.close()
+            source.close()
 
     @contextmanager
     def write(self) -> Iterator[None]:

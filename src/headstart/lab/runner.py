@@ -9,11 +9,12 @@ import numpy as np
 
 from headstart.core.errors import HeadstartError
 from headstart.core.trace import Status, Trace
+from headstart.core.units import Cost
 from headstart.engines import Engine, Interrupted, Job, Outcome, choose
 from headstart.lab.progress import Progress, Silent
 from headstart.lab.starts import Key, begin, pending
 from headstart.lab.store import Keep, Store
-from headstart.lab.workers import Group, WorkerLost, Workers
+from headstart.lab.workers import WORKER_LOST, Group, WorkerLost, Workers
 from headstart.run import At, Run
 
 # A group that runs longer than this is split, so that results reach the store and the bar moves.
@@ -108,13 +109,22 @@ class _Work:
             del self.ready[key]
         return queue, group
 
-    def job(self, run: Run) -> Job | None:
-        """The job of a run whose sources are stored; None if none of them reached its moment."""
-        begun = begin(run, self.store)
-        if begun is None:
-            return None
-        keep = tuple(self.keep.get(_key(run), ()))
-        return Job(run, begun.state, keep, self.store.checkpoint_path(run), begun.before)
+    def deal(self, runs: list[Run]) -> tuple[list[Job], list[Outcome]]:
+        """The jobs of runs that can begin, and what is stored of those that never can.
+
+        A run whose source was dropped from the store in the meantime waits for it again.
+        """
+        jobs, failed = [], []
+        for run in runs:
+            if pending(run, self.store):
+                self._admit(run)
+                continue
+            begun, keep = begin(run, self.store), tuple(self.keep.get(_key(run), ()))
+            if begun.possible:
+                jobs.append(Job(run, begun.state, keep, self.store.checkpoint_path(run), begun.before))
+            else:
+                failed.append(_unreached(run, keep, begun.before))
+        return jobs, failed
 
     def finish(self, outcomes: list[Outcome], engine: str) -> int:
         """Store finished runs and let those that waited for them begin; returns how many."""
@@ -132,11 +142,12 @@ class _Work:
                     self._admit(run)
         return len(outcomes)
 
-    def unreached(self, run: Run) -> Outcome:
-        """What is stored of a run that could not begin."""
-        none = np.empty(0, dtype=np.int64)
-        trace = Trace(run.cell, run.seed, none, none, np.empty(0), {}, Status.UNREACHED)
-        return Outcome(run, trace, dict.fromkeys(self.keep.get(_key(run), ())))
+
+def _unreached(run: Run, keep: tuple[At, ...], before: Cost) -> Outcome:
+    """What is stored of a run that could not begin."""
+    none = np.empty(0, dtype=np.int64)
+    trace = Trace(run.cell, run.seed, none, none, np.empty(0), {}, Status.UNREACHED, before=before)
+    return Outcome(run, trace, dict.fromkeys(keep))
 
 
 def _key(run: Run) -> Key:
@@ -173,12 +184,10 @@ def execute(
             # Twice as many as there are slots, so that no worker waits for the coordinator.
             while work.ready and len(under_way) < 2 * pool.slots and not any(call.done() for call in under_way):
                 queue, group = work.take(pool.slots - len(under_way) % pool.slots, pool.slots)
-                jobs = {run: work.job(run) for run in group}
-                failed = [work.unreached(run) for run, job in jobs.items() if job is None]
+                jobs, failed = work.deal(group)
                 finished += work.finish(failed, queue.engine.name)
-                able = [job for job in jobs.values() if job is not None]
-                if able:
-                    call = pool.submit(Group(queue.engine, able, queue.seconds, device))
+                if jobs:
+                    call = pool.submit(Group(queue.engine, jobs, queue.seconds, device))
                     under_way[call] = queue.engine.name
             for future in wait(under_way, timeout=0.2, return_when=FIRST_COMPLETED).done:
                 finished += work.finish(future.result(), under_way[future])
@@ -186,10 +195,7 @@ def execute(
             done += sum(message.seconds for message in pool.messages())
             progress.update(done, f"{finished}/{len(work.todo)} runs")
     except WorkerLost:
-        raise HeadstartError(
-            "a worker process died, perhaps for want of memory; what was finished is stored: "
-            "run the same command again, with --jobs 1 if it happens again"
-        ) from None
+        raise HeadstartError(WORKER_LOST) from None
     except BaseException:
         pool.stop()
         _drain(under_way, work)

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from headstart.core.errors import HeadstartError
 from headstart.lab.progress import Progress
 from headstart.lab.store import Store
-from headstart.lab.workers import WorkerLost, Workers
+from headstart.lab.workers import WORKER_LOST, WorkerLost, Workers
 
 Arrays = Mapping[str, NDArray[Any]]
 
@@ -60,10 +60,7 @@ def simulate_missing(simulations: Iterable[Simulation], store: Store, pool: Work
                 done += simulation.part.seconds
             progress.update(done, f"{len(todo) - len(waiting) - len(under_way)}/{len(todo)} simulations")
     except WorkerLost:
-        raise HeadstartError(
-            "a worker process died, perhaps for want of memory; what was finished is stored: "
-            "run the same command again, with --jobs 1 if it happens again"
-        ) from None
+        raise HeadstartError(WORKER_LOST) from None
     except BaseException:
         _drain(under_way, store)
         raise

@@ -1,18 +1,21 @@
 """What a run that starts from others waits for, begins with, and owes: its sources in a store."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from headstart.core.errors import HeadstartError
 from headstart.core.state import State
-from headstart.core.trace import Status
 from headstart.core.units import Cost
 from headstart.engines import lower
 from headstart.engines.lower import first_buffers
 from headstart.lab.states import Moment
 from headstart.lab.store import Store
 from headstart.methods import Site
+from headstart.optimizers import Adafactor
 from headstart.run import At, Best, First, From, Run, Step, higher_is_better
 
 Key = tuple[str, int]
@@ -20,10 +23,14 @@ Key = tuple[str, int]
 
 @dataclass(frozen=True)
 class Begun:
-    """The State a run begins with, None for a fresh start, and the cost of the runs it started from."""
+    """The State a run begins with, None for a fresh start, and the cost of the runs it started from.
+
+    A run is not `possible` if no source ever reached its moment.
+    """
 
     state: State | None
     before: Cost
+    possible: bool = True
 
 
 def pending(run: Run, store: Store) -> list[tuple[Run, At]]:
@@ -31,14 +38,12 @@ def pending(run: Run, store: Store) -> list[tuple[Run, At]]:
 
     Of a `First`, the next attempt alone: whether another is needed is known when it is there.
     """
-    assert not isinstance(run.start, From) or run.sources
-    searching = isinstance(run.start, From) and isinstance(run.start.run, First)
     out = []
     for source, at in run.sources:
         known = store.states.moment(source, at)
         if known is None:
             out.append((source, at))
-        if searching and (known is None or known.reached):
+        if _takes_the_first(run) and (known is None or known.reached):
             break
     return out
 
@@ -48,46 +53,48 @@ def tried(run: Run, store: Store) -> list[tuple[Run, At, Moment]]:
     found = []
     for source, at in run.sources:
         known = store.states.moment(source, at)
-        if known is None:
-            break  # a later attempt, which was not needed
+        assert known is not None, "a run is begun when nothing it waits for is pending"
         found.append((source, at, known))
-        if isinstance(run.start, From) and isinstance(run.start.run, First) and known.reached:
+        if _takes_the_first(run) and known.reached:
             break
     return found
 
 
-def begin(run: Run, store: Store) -> Begun | None:
-    """What a run begins with; None if no source ever reached its moment."""
+def _takes_the_first(run: Run) -> bool:
+    return isinstance(run.start, From) and isinstance(run.start.run, First)
+
+
+def begin(run: Run, store: Store) -> Begun:
+    """What a run begins with; nothing that it waits for is `pending`."""
     if not isinstance(run.start, From):
         return Begun(None, Cost())
-    searched = tried(run, store)
-    chosen = _chosen(run, run.start, searched, store)
+    owed: dict[Key, Cost] = {}
+    _owe(run, store, owed)
+    before, carry = sum(owed.values(), Cost()), run.start.carry
+    chosen = _chosen(run.start, tried(run, store), store)
     if chosen is None:
-        return None
+        return Begun(None, before, possible=False)
     source, at = chosen
     found = store.states.get(source, at)
     assert found is not None
-    carry, lowered = run.start.carry, lower(run)
     if not carry.moments:
         found = replace(found, moments={}, counters={})
-    fresh = replace(lowered.fresh(), buffers=first_buffers(run.model, run.task.signature))
+    fresh = replace(lower(run).fresh(), buffers=first_buffers(run.model, run.task.signature))
     site = Site(source.model, source.task.signature, run.model, run.task.signature, fresh)
     made = run.start.via(found, site)
-    _check_fit(run, made)
+    _check_fit(run, made, fresh)
     ages = {name: array for name, array in made.counters.items() if name.startswith("age/")}
     state = State(
         made.weights,
         made.buffers,
         made.moments if carry.moments else {},
-        place={"fresh": np.asarray(_position(run, store))},
+        place={"fresh": np.asarray(_drawn_by_sources(run, store) if carry.position else 0)},
         counters=ages if carry.moments else {},
     )
-    owed: dict[Key, Cost] = {}
-    _owe(run, store, owed)
-    return Begun(state, sum(owed.values(), Cost()))
+    return Begun(state, before)
 
 
-def _chosen(run: Run, start: From, searched: list[tuple[Run, At, Moment]], store: Store) -> tuple[Run, At] | None:
+def _chosen(start: From, searched: list[tuple[Run, At, Moment]], store: Store) -> tuple[Run, At] | None:
     """The source it begins from: the only one, the first that reached its moment, or the best by its score."""
     reached = [(source, at) for source, at, known in searched if known.reached]
     if not isinstance(start.run, Best) or not reached:
@@ -104,50 +111,49 @@ def _score(source: Run, at: At, score: str, store: Store) -> float:
     return float(trace[score][trace.steps <= at.step][-1])
 
 
-def _position(run: Run, store: Store) -> int:
-    """The first id of fresh samples: none that the chain of sources drew, failed attempts included."""
-    if not isinstance(run.start, From) or not run.start.carry.position:
-        return 0
-    return max(_drawn(source, known, store) for source, _, known in tried(run, store))
-
-
-def _drawn(source: Run, known: Moment, store: Store) -> int:
-    """The first sample id that the source has not drawn; an attempt that failed went to its end."""
-    if known.reached:
-        return known.drawn
-    course, end = lower(source).course, source.budget.steps
-    place = course.start(source.seed, _position(source, store))
-    while (left := course.steps_left(place, place.began)) is not None and place.began + left <= end:
-        place = course.observe(place, place.began + left)
-    return course.drawn(place, end)
+def _drawn_by_sources(run: Run, store: Store) -> int:
+    """The first sample id that no run of the chain of sources drew, failed attempts included."""
+    ends = [max(known.drawn, _drawn_by_sources(source, store)) for source, _, known in tried(run, store)]
+    return max(ends, default=0)
 
 
 def _owe(run: Run, store: Store, owed: dict[Key, Cost]) -> None:
     """Add what the sources of a run cost, and theirs; a run that several come from counts once, as far as it went."""
     for source, _, known in tried(run, store):
-        cost = known.cost if known.reached else _whole(source, store)
         key = (source.cell, source.seed)
-        if key not in owed or cost.steps > owed[key].steps:
-            owed[key] = cost
+        if key not in owed or known.cost.steps > owed[key].steps:
+            owed[key] = known.cost
         _owe(source, store, owed)
 
 
-def _whole(source: Run, store: Store) -> Cost:
-    """The cost of a run that went to its end without reaching its moment."""
-    (trace,) = store.cell_traces(source.cell, [source.seed])
-    if trace.status is Status.UNREACHED or not len(trace.steps):
-        return Cost(seconds=trace.seconds)
-    return Cost(int(trace.steps[-1]), int(trace.samples[-1]), float(trace.flops[-1]), trace.seconds)
-
-
-def _check_fit(run: Run, made: State) -> None:
-    """Raise where the transformation made something else than the run's model needs."""
+def _check_fit(run: Run, made: State, fresh: State) -> None:
+    """Raise where the transformation made something else than the run needs."""
     assert isinstance(run.start, From)
-    needed = {p.name: p.shape for p in run.parameters}
-    given = {name: tuple(array.shape) for name, array in made.weights.items()}
-    if needed != given:
+    shapes = {p.name: p.shape for p in run.parameters}
+    _check_shapes(run, "weights", shapes, made.weights)
+    _check_shapes(run, "buffers", {name: array.shape for name, array in fresh.buffers.items()}, made.buffers)
+    if not run.start.carry.moments:
+        return
+    for key, array in made.moments.items():
+        kind, _, name = key.partition("/")
+        if name not in shapes or (not isinstance(run.optimizer, Adafactor) and array.shape != shapes[name]):
+            raise HeadstartError(
+                f"From(via={run.start.via}): it made moments {key!r} of shape {array.shape}, which no parameter of the "
+                "model has; mend the transformation, or use Carry(moments=False)"
+            )
+        if run.optimizer.adaptive and f"age/{name}" not in made.counters:
+            raise HeadstartError(
+                f"From(via={run.start.via}): it made {kind} of {name} without the optimizer's own step, "
+                f"counters['age/{name}']; copy the counters of the source too"
+            )
+
+
+def _check_shapes(run: Run, part: str, needed: Mapping[str, tuple[int, ...]], made: Mapping[str, NDArray[Any]]) -> None:
+    assert isinstance(run.start, From)
+    given = {name: tuple(array.shape) for name, array in made.items()}
+    if dict(needed) != given:
         name = sorted(set(needed.items()) ^ set(given.items()))[0][0]
         raise HeadstartError(
-            f"From(via={run.start.via}): it made {name} of shape {given.get(name)}, and the model needs "
+            f"From(via={run.start.via}): of {part} it made {name} of shape {given.get(name)}, and the model needs "
             f"{needed.get(name)}; mend the transformation"
         )

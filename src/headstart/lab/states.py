@@ -10,7 +10,7 @@ from headstart.core.errors import HeadstartError
 from headstart.core.files import replacing
 from headstart.core.state import State
 from headstart.core.units import Cost
-from headstart.engines.lower import lower
+from headstart.engines import Outcome, lower
 from headstart.lab.database import Database
 from headstart.run import At, Run
 
@@ -20,7 +20,7 @@ _COUNTED = ("step", "samples", "drawn", "seconds")
 
 
 class Moment(NamedTuple):
-    """What is known of a moment of a run: whether it came, and what the run had used by then."""
+    """What is known of a moment of a run: whether it came, and what the run had used by then, or by its end."""
 
     reached: bool
     cost: Cost
@@ -38,11 +38,14 @@ class States:
         """Where large ones lie."""
         return self._db.path.with_name(self._db.path.name + ".states")
 
-    def add(self, run: Run, at: At, state: State | None) -> None:
-        """Store a State, or that its moment never came; part of a transaction of the caller's."""
+    def add(self, outcome: Outcome, at: At) -> None:
+        """Store the State of a run at a moment, or that the moment never came; within a transaction of the caller's."""
+        run, state = outcome.run, outcome.states[at]
         key = (run.cell, run.seed, _name(at))
         if state is None:
-            self._db.execute("INSERT OR REPLACE INTO states VALUES (?, ?, ?, '{}', NULL, NULL, NULL)", key)
+            end = (outcome.cost.steps, outcome.cost.samples, outcome.drawn, outcome.cost.seconds)
+            said = json.dumps(dict(zip(_COUNTED, end, strict=True)))
+            self._db.execute("INSERT OR IGNORE INTO states VALUES (?, ?, ?, ?, NULL, NULL, NULL)", (*key, said))
             return
         data = state.to_bytes()
         checksum, file = zlib.crc32(data), None
@@ -52,7 +55,7 @@ class States:
                 temporary.write_bytes(data)
         counters = {name: state.counter(name) for name in _COUNTED}
         row = (*key, json.dumps(counters), checksum, None if file else data, file)
-        self._db.execute("INSERT OR REPLACE INTO states VALUES (?, ?, ?, ?, ?, ?, ?)", row)
+        self._db.execute("INSERT OR IGNORE INTO states VALUES (?, ?, ?, ?, ?, ?, ?)", row)
 
     def moment(self, run: Run, at: At) -> Moment | None:
         """What is known of a moment; None if nothing is."""
@@ -60,12 +63,10 @@ class States:
         row = self._db.execute(query, (run.cell, run.seed, _name(at))).fetchone()
         if row is None:
             return None
-        if row[1] is None:
-            return Moment(False, Cost())
         counted = json.loads(row[0])
         samples = int(counted["samples"])
         cost = Cost(int(counted["step"]), samples, samples * lower(run).flops, counted["seconds"])
-        return Moment(True, cost, int(counted["drawn"]))
+        return Moment(row[1] is not None, cost, int(counted["drawn"]))
 
     def get(self, run: Run, at: At) -> State | None:
         """The State at a moment; None if the run never reached it."""

@@ -146,8 +146,8 @@ class Store:
             costs = [(t.cell, t.seed, *astuple(t.before)) for o in outcomes if (t := o.trace).before != Cost()]
             self._db.executemany("INSERT OR IGNORE INTO costs VALUES (?, ?, ?, ?, ?, ?)", costs)
             for o in outcomes:
-                for at, state in o.states.items():
-                    self.states.add(o.run, at, state)
+                for at in o.states:
+                    self.states.add(o, at)
 
     def _add_batch(self, engine: str) -> int | None:
         made = json.dumps({"commit": provenance.commit(), "machine": provenance.machine(), **provenance.versions()})
@@ -231,6 +231,10 @@ class Store:
         spoilt = [key for key, checksum, data in self._db.execute(query) if zlib.crc32(data) != checksum]
         with self._db.write():
             for chunk in bad:
+                # A run whose curves are gone is trained again, with its States and its summary.
+                for table in ("states", "summaries"):
+                    query = f"DELETE FROM {table} WHERE (cell, seed) IN (SELECT cell, seed FROM runs WHERE chunk = ?)"
+                    self._db.execute(query, (chunk,))
                 for table, column in (("curves", "chunk"), ("runs", "chunk"), ("chunks", "id")):
                     self._db.execute(f"DELETE FROM {table} WHERE {column} = ?", (chunk,))
             self.states.repair()

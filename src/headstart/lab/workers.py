@@ -24,6 +24,10 @@ from headstart.engines import Engine, Interrupted, Job, Outcome
 T = TypeVar("T")
 # A worker says how far it is at most this often, in seconds.
 _SAY_EVERY = 0.1
+WORKER_LOST = (
+    "a worker process died, perhaps for want of memory; what was finished is stored: "
+    "run the same command again, with --jobs 1 if it happens again"
+)
 
 
 @dataclass(frozen=True)

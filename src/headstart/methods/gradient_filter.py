@@ -135,5 +135,12 @@ class AttachedFilter:
         unknown = set(state["memory"]) - names
         if unknown:
             raise HeadstartError(f"load_state_dict: the model has no parameter {sorted(unknown)[0]!r}")
+        windows = (
+            {memory.shape[-1] for memory in state["memory"].values()} if self.method.kind is Mean.WINDOW else set()
+        )
+        if windows - {self.method.window}:
+            raise HeadstartError(
+                f"load_state_dict: the state has a window of {windows.pop()}, this filter one of {self.method.window}"
+            )
         self._memory = {name: memory.clone() for name, memory in state["memory"].items()}
         self._steps = {name: int(step) for name, step in state["steps"].items()}

@@ -1,6 +1,6 @@
 """Layer-wise scales: initial values and learning rates multiplied by role or by layer."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -51,6 +51,17 @@ class LayerScale(Method):
         check_positive("LayerScale", "init", init)
         roles = (Role.QUERY, Role.KEY)
         return cls(init=dict.fromkeys(roles, init), rate=dict.fromkeys(roles, rate))
+
+    def check_parameters(self, parameters: Sequence[Parameter]) -> None:
+        """The model must have one of the roles or layers whose factor is not 1."""
+        there = {p.role for p in parameters} | {p.layer for p in parameters}
+        wanted = [key for factors in (self.init, self.rate) for key, factor in dict(factors).items() if factor != 1]
+        if wanted and not there & set(wanted):
+            own = ", ".join(dict.fromkeys(str(p.role) for p in parameters))
+            raise HeadstartError(
+                f"LayerScale(...) of {', '.join(sorted({str(key) for key in wanted}))}: the model has none of them; "
+                f"its roles are {own}, its layers 0 to {max(p.layer for p in parameters)}"
+            )
 
     def init_scale(self, parameter: Parameter) -> float:
         """The factors of the parameter's role and layer."""

@@ -1,6 +1,6 @@
 """The closed set of hooks through which a method changes training. Every hook here is neutral."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -62,6 +62,9 @@ class Method:
 
     def check(self, task: Task) -> None:
         """Raise a HeadstartError where the method cannot work on this task."""
+
+    def check_parameters(self, parameters: Sequence[Parameter]) -> None:
+        """Raise a HeadstartError where the method would do nothing to a model with these parameters."""
 
     def init_scale(self, parameter: Parameter) -> float:
         """The factor on this parameter's initial values."""

@@ -1,11 +1,11 @@
 """Weights that stay on a sphere, or in a ball: a projection after every step."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 from headstart.core.errors import HeadstartError, check_positive
-from headstart.core.roles import Parameter, Role
+from headstart.core.roles import Parameter, Role, checked_roles
 from headstart.methods.method import Hook, Method, Tensors
 
 if TYPE_CHECKING:
@@ -52,6 +52,10 @@ class OnSphere(Method):
             along[name] = g - (g * w).sum(-1, keepdim=True) / w.square().sum(-1, keepdim=True) * w
         return along, memory
 
+    def check_parameters(self, parameters: Sequence[Parameter]) -> None:
+        """The model must have weights with these roles."""
+        _check_there(self, parameters)
+
     def project(self, weights: Tensors, parameters: Mapping[str, Parameter]) -> Tensors:
         """Rows of norm `radius`."""
         return {
@@ -72,6 +76,10 @@ class InBall(Method):
     def __post_init__(self) -> None:
         _check(self)
 
+    def check_parameters(self, parameters: Sequence[Parameter]) -> None:
+        """The model must have weights with these roles."""
+        _check_there(self, parameters)
+
     def project(self, weights: Tensors, parameters: Mapping[str, Parameter]) -> Tensors:
         """Rows of at most this norm; shorter ones stay as they are, bit for bit."""
         return {
@@ -82,12 +90,18 @@ class InBall(Method):
 
 def _check(method: OnSphere | InBall) -> None:
     name = type(method).__name__
-    roles = [method.roles] if isinstance(method.roles, str) else list(method.roles)
-    for role in roles:
-        if role not in list(Role):
-            raise HeadstartError(f"{name}(roles={method.roles!r}): roles are {', '.join(Role)}")
-    object.__setattr__(method, "roles", tuple(sorted({Role(role) for role in roles})))
+    object.__setattr__(method, "roles", checked_roles(name, method.roles))
     check_positive(name, "radius", method.radius)
+
+
+def _check_there(method: OnSphere | InBall, parameters: Sequence[Parameter]) -> None:
+    """Raise where the model has no matrix with these roles, so that nothing would be projected."""
+    if not _chosen(method.roles, [p.name for p in parameters], {p.name: p for p in parameters}):
+        own = ", ".join(dict.fromkeys(p.role for p in parameters if len(p.shape) > 1))
+        raise HeadstartError(
+            f"{type(method).__name__}(roles={tuple(map(str, method.roles))}): the model has no weights with these "
+            f"roles; its own are {own}"
+        )
 
 
 def _chosen(roles: tuple[Role, ...], names: Iterable[str], parameters: Mapping[str, Parameter]) -> list[str]:

@@ -1,6 +1,6 @@
 """Where a transformation works: the model a run comes from, the one it goes to, and what it would begin with."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import ClassVar, Protocol, runtime_checkable
 
 from headstart.core.errors import HeadstartError
@@ -62,4 +62,4 @@ class Same:
             raise HeadstartError(
                 f"From(via=Same()): the two models have different parameters, such as {differ}; give a transformation"
             )
-        return replace(source)
+        return source

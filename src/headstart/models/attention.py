@@ -10,18 +10,12 @@ import torch
 
 from headstart.core.roles import Role
 from headstart.core.signature import Signature
+from headstart.models.activations import ACTIVATIONS
 from headstart.models.attend import attend
-from headstart.models.mlp import Activation
 
 if TYPE_CHECKING:
     from headstart.models.transformer import Transformer
 
-ACTIVATIONS: dict[Activation, Any] = {
-    Activation.RELU: torch.relu,
-    Activation.GELU: torch.nn.functional.gelu,
-    Activation.SIGMOID: torch.sigmoid,
-    Activation.QUADRATIC: torch.square,
-}
 _EPS = 1e-6
 
 

@@ -5,7 +5,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from headstart.core.errors import check_count, check_positive
+from headstart.core.errors import check_count, check_flag, check_positive
 from headstart.core.roles import Parameter, Role
 from headstart.core.signature import Signature
 from headstart.core.streams import Stream, normals
@@ -31,6 +31,7 @@ class Embedding:
     def __post_init__(self) -> None:
         check_count("Embedding", "dim", self.dim)
         check_positive("Embedding", "std", self.std)
+        check_flag("Embedding", "fixed", self.fixed)
 
     def parameter(self, signature: Signature) -> Parameter:
         """The table as a parameter, named embedding.weight."""

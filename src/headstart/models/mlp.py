@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
@@ -103,12 +103,9 @@ class MLP:
         """The network as a torch module."""
         import torch
 
-        activation: Any = {
-            Activation.RELU: torch.relu,
-            Activation.GELU: torch.nn.functional.gelu,
-            Activation.SIGMOID: torch.sigmoid,
-            Activation.QUADRATIC: torch.square,
-        }[self.activation]
+        from headstart.models.activations import ACTIVATIONS
+
+        activation = ACTIVATIONS[self.activation]
         symbolic, outputs = signature.symbols is not None, signature.outputs
 
         class Network(torch.nn.Module):

@@ -4,7 +4,7 @@ from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from headstart.core.errors import HeadstartError
-from headstart.core.roles import Role
+from headstart.core.roles import Role, checked_roles
 from headstart.core.units import Batch, FullBatch
 from headstart.plans.course import Aside, Course, Plan, Pool
 from headstart.plans.online import Online
@@ -29,11 +29,7 @@ class ByRole:
     semantics: ClassVar[int] = 1
 
     def __post_init__(self) -> None:
-        roles = [self.roles] if isinstance(self.roles, str) else list(self.roles)
-        for role in roles:
-            if role not in list(Role):
-                raise HeadstartError(f"ByRole(roles={self.roles!r}): roles are {', '.join(Role)}")
-        object.__setattr__(self, "roles", tuple(sorted({Role(role) for role in roles})))
+        object.__setattr__(self, "roles", checked_roles("ByRole", self.roles))
         if isinstance(self.plan, ByRole) or isinstance(self.other, ByRole):
             raise HeadstartError("ByRole(plan=..., other=...): a per-parameter plan has two plain plans")
 

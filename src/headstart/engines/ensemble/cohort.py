@@ -15,6 +15,7 @@ from headstart.engines.ensemble.feed import Feed, Pair
 from headstart.engines.ensemble.network import Network, Stack, network
 from headstart.engines.member import Member
 from headstart.methods import Hook
+from headstart.optimizers import SGD
 from headstart.plans import Place
 from headstart.tasks import Task
 
@@ -149,11 +150,13 @@ class Cohort:
 
     def state(self, member: int) -> State:
         """A copy of one member's part of every stack."""
-        row = self.rows.index(member)
+        row, optimizer = self.rows.index(member), self.members[member].run.optimizer
+        # One without momentum has none, whoever it shares a stack with.
+        kinds = {} if isinstance(optimizer, SGD) and not optimizer.momentum else self.update.moments
         ages = self.update.ages
         return State(
             weights=_row(self.weights, row),
-            moments={f"{kind}/{n}": a for kind, s in self.update.moments.items() for n, a in _row(s, row).items()},
+            moments={f"{kind}/{n}": a for kind, s in kinds.items() for n, a in _row(s, row).items()},
             hooks={f"{number}/{n}": a for number, s in self.memory.items() for n, a in _row(s, row).items()},
             counters={f"age/{name}": np.asarray(ages[row, i]) for i, name in enumerate(self.lowered.names)},
         )

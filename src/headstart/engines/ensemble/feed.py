@@ -120,9 +120,8 @@ class Feed:
             ids = np.stack([self.course.ids(its, step, num).reshape(num, size) for its in places], axis=1)
             picked = torch.from_numpy(ids).to(self.device)
             rows = self.held[1].shape[1]
-            picked += torch.tensor([number * rows + self._row_of_id_0(its.leg) for number, its in enumerate(places)])[
-                :, None
-            ]
+            first = [number * rows + self._row_of_id_0(its.leg) for number, its in enumerate(places)]
+            picked += torch.tensor(first, device=self.device)[:, None]
             self.picked = picked[:, self.of]
 
     def _row_of_id_0(self, leg: int) -> int:

@@ -135,7 +135,7 @@ def _network(model: Any, signature: Signature, loss: Any, rewriting: tuple[Any, 
 
 @lru_cache(maxsize=256)
 def _lacking(parts: _Parts) -> str | None:
-    data = parts.task.sample(0, np.arange(2, dtype=np.int64))
+    data = parts.task.sample(0, np.zeros(2, dtype=np.int64))
     name = type(parts.model).__name__
     if data.weight is not None:
         return f"it lacks the weighted samples of {type(parts.task).__name__}"
@@ -155,7 +155,7 @@ def _lacking(parts: _Parts) -> str | None:
 
 @lru_cache(maxsize=256)
 def _bytes_per_sample(parts: _Parts) -> tuple[int, int]:
-    data = parts.task.sample(0, np.arange(3, dtype=np.int64))
+    data = parts.task.sample(0, np.zeros(3, dtype=np.int64))
     weights = {p.name: torch.zeros(p.shape, requires_grad=True) for p in parts.model.parameters(parts.signature)}
     module = parts.model.module(parts.signature)
 
