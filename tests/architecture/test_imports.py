@@ -168,6 +168,32 @@ def test_an_import_that_goes_down_or_stays_at_home_is_welcome(module, source):
     assert not violations(source, module, module == "headstart")
 
 
+def module_graph():
+    """Which modules of headstart each imports, wherever in the file, for types or not."""
+    paths = {dotted(path): path for path in MODULES}
+    graph = {}
+    for module, path in paths.items():
+        found = set()
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.ImportFrom):
+                named = [f"{node.module}.{alias.name}" for alias in node.names]
+                found |= {name if name in paths else node.module for name in named}
+            elif isinstance(node, ast.Import):
+                found |= {alias.name for alias in node.names}
+        graph[module] = found & paths.keys() - {module}
+    return graph
+
+
+def test_imports_go_one_way_in_type_checks_too():
+    graph = module_graph()
+    while True:
+        leaves = {module for module, needs in graph.items() if not needs & graph.keys()}
+        if not leaves:
+            break
+        graph = {module: needs for module, needs in graph.items() if module not in leaves}
+    assert not graph, f"these import each other, or what does: {sorted(graph)}"
+
+
 @every_module
 def test_a_module_is_named_for_what_it_holds(path):
     assert not FORBIDDEN_NAMES & set(dotted(path).split("."))

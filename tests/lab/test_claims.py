@@ -9,9 +9,10 @@ from scipy.special import ndtr, ndtri
 from small_runs import parity_run
 
 import headstart as hs
+from headstart.lab.arms import Arm
 from headstart.lab.claims import GapRatio, StatisticRatio, check_claim
+from headstart.lab.results import Results
 from headstart.lab.store import summarise
-from headstart.lab.study import Arm, Results
 from headstart.lab.sweep import Tuned
 from headstart.measures import Estimate, bootstrap
 

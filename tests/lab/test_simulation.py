@@ -9,11 +9,10 @@ import pytest
 from small_runs import Powers
 
 import headstart as hs
-from headstart.lab.conduct import conduct, make_report
+from headstart.lab.conduct import conduct, make_report, stored
 from headstart.lab.explain import explain_studies, print_explanation
 from headstart.lab.progress import Silent
 from headstart.lab.report import write_report
-from headstart.lab.study import stored
 from headstart.lab.workers import workers
 
 

@@ -9,11 +9,10 @@ from small_runs import parity_run
 
 import headstart as hs
 from headstart.core.trace import Summary
-from headstart.lab.conduct import conduct
+from headstart.lab.conduct import conduct, gather
 from headstart.lab.progress import Silent
 from headstart.lab.runner import execute
 from headstart.lab.store import summarise
-from headstart.lab.study import gather
 from headstart.lab.sweep import FIRST_SELECTION_SEED, Search, selection_seeds, with_rate
 from headstart.lab.workers import workers
 from headstart.measures import area_under

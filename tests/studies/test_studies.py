@@ -9,10 +9,9 @@ import pytest
 
 import headstart as hs
 import headstart.lab as lab
-from headstart.lab.conduct import conduct, make_report
+from headstart.lab.conduct import conduct, make_report, stored
 from headstart.lab.figures import save_figure
 from headstart.lab.progress import Silent
-from headstart.lab.study import stored
 from headstart.studies import all_studies, find, names, select
 from headstart.studies.less_data._transformers import with_medians
 

@@ -8,11 +8,12 @@ from tyro.conf import Positional, arg
 
 from headstart.cli.options import Json, StorePath, StudyName, app, console, print_json
 from headstart.core.errors import HeadstartError
-from headstart.lab.conduct import make_report
+from headstart.lab.conduct import make_report, stored
 from headstart.lab.figures import save_figure
 from headstart.lab.report import claims_table, counted, scoreboard, update_readme, write_report
+from headstart.lab.results import Results
 from headstart.lab.store import Store, default_path, open_store
-from headstart.lab.study import Results, Study, stored
+from headstart.lab.study import Study
 from headstart.studies import all_studies, find, select
 
 

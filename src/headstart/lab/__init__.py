@@ -1,5 +1,6 @@
 """Level 6: studies, claims, the runner and the store."""
 
+from headstart.lab.arms import Arm, Knobs, Side
 from headstart.lab.claims import (
     Checked,
     Claim,
@@ -17,11 +18,12 @@ from headstart.lab.claims import (
     closed,
     time_bounds,
 )
-from headstart.lab.conduct import conduct
+from headstart.lab.conduct import conduct, stored
 from headstart.lab.coordinate_check import coordinate_check
+from headstart.lab.results import Results
 from headstart.lab.simulation import Simulated, Simulation
 from headstart.lab.store import Keep, Store, open_store
-from headstart.lab.study import Arm, Knobs, Results, Side, Study, stored
+from headstart.lab.study import Study
 from headstart.lab.sweep import RateOf, Sweep
 from headstart.lab.train import train
 from headstart.measures import Estimate, bootstrap, share

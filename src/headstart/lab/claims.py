@@ -3,12 +3,13 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
 from headstart.core.errors import HeadstartError
-from headstart.core.trace import AXES
+from headstart.core.trace import AXES, Trace
+from headstart.lab.results import Results
 from headstart.measures import (
     Bounds,
     Estimate,
@@ -19,11 +20,6 @@ from headstart.measures import (
     quotient,
     restricted_times,
 )
-
-if TYPE_CHECKING:
-    from headstart.core.trace import Trace
-    from headstart.lab.study import Results
-
 
 # What is said of absence, or of a gap that is closed, needs so many arrivals in every arm: runs that miss a target
 # count with the horizon in both, which pulls a ratio to 1 (a true 0.70 reads 0.84 when half of the slower arm do).
@@ -116,7 +112,7 @@ class Claim:
     statement: str
     paper: str
     rule: Rule
-    estimate: Callable[["Results"], Estimate]
+    estimate: Callable[[Results], Estimate]
     kind: Kind = Kind.SECONDARY
     smallest: Within | None = None
 
@@ -155,13 +151,13 @@ class Checked:
         }
 
 
-def check_claim(claim: Claim, results: "Results") -> Checked:
+def check_claim(claim: Claim, results: Results) -> Checked:
     """Compute a claim from stored traces."""
     estimate = claim.estimate(results)
     return Checked(claim, estimate, claim.verdict(estimate))
 
 
-def check_paired(results: "Results", arms: Sequence[str]) -> None:
+def check_paired(results: Results, arms: Sequence[str]) -> None:
     """Raise unless the arms have the same seeds in the same order."""
     first, *others = ([summary.seed for summary in results.summaries[arm]] for arm in arms)
     if any(seeds != first for seeds in others):
@@ -181,7 +177,7 @@ class Typical(StrEnum):
 
 
 def time_bounds(
-    results: "Results", arm: str, target: float, axis: str = "steps", of: Typical = Typical.MEAN_CURVE
+    results: Results, arm: str, target: float, axis: str = "steps", of: Typical = Typical.MEAN_CURVE
 ) -> Bounds:
     """(least, most) time of an arm to `target`, on monotone fits of test curves, as a function of resampled rows.
 
@@ -225,29 +221,29 @@ class TimeRatio:
         """The arms it compares."""
         return self.small, self.large
 
-    def _axes(self, results: "Results", arm: str) -> Any:
+    def _axes(self, results: Results, arm: str) -> Any:
         """The axis of each seed's curve, float64[seeds, records]."""
         traces, own = results.traces[arm], results.traces[arm].grid().axis(self.axis)
         return np.array([own + (getattr(trace.before, self.axis) if self.total else 0) for trace in traces])
 
-    def common_horizon(self, results: "Results") -> float:
+    def common_horizon(self, results: Results) -> float:
         """Where times of both arms end."""
         least = min(float(self._axes(results, arm)[:, -1].min()) for arm in self.arms)
         return least if self.horizon is None else min(least, self.horizon)
 
-    def times(self, results: "Results", arm: str) -> Any:
+    def times(self, results: Results, arm: str) -> Any:
         """min(T, horizon) of each seed of an arm."""
         higher, horizon = results.metric(arm).higher_is_better, self.common_horizon(results)
         return restricted_times(self._axes(results, arm), results.curves(arm), self.target, higher, horizon)
 
-    def arrivals(self, results: "Results") -> float | None:
+    def arrivals(self, results: Results) -> float | None:
         """The least share of runs of an arm that reach the target before the horizon."""
         if self.of is not Typical.RESTRICTED_MEAN:
             return None
         horizon = self.common_horizon(results)
         return min(float((self.times(results, arm) < horizon).mean()) for arm in self.arms)
 
-    def bounds(self, results: "Results") -> Bounds:
+    def bounds(self, results: Results) -> Bounds:
         """(least, most) of the ratio as a function of resampled rows."""
         check_paired(results, self.arms)
         if self.of is not Typical.RESTRICTED_MEAN:
@@ -256,7 +252,7 @@ class TimeRatio:
         a, b = (self.times(results, arm) for arm in self.arms)
         return lambda rows: (float(a[rows].mean() / b[rows].mean()),) * 2
 
-    def __call__(self, results: "Results") -> Estimate:
+    def __call__(self, results: Results) -> Estimate:
         """The ratio with its interval."""
         estimate = bootstrap_bounds(self.bounds(results), len(results.summaries[self.small]))
         if self.of is not Typical.RESTRICTED_MEAN:
@@ -283,7 +279,7 @@ class GapRatio:
         """The arms it compares."""
         return self.one.arms + self.other.arms
 
-    def __call__(self, results: "Results") -> Estimate:
+    def __call__(self, results: Results) -> Estimate:
         """The ratio of ratios with its interval."""
         check_paired(results, self.arms)
         one, other = self.one.bounds(results), self.other.bounds(results)
@@ -299,14 +295,14 @@ class StatisticRatio:
 
     small: str
     large: str
-    statistic: Callable[["Trace"], float]
+    statistic: Callable[[Trace], float]
 
     @property
     def arms(self) -> tuple[str, str]:
         """The arms it compares."""
         return self.small, self.large
 
-    def __call__(self, results: "Results") -> Estimate:
+    def __call__(self, results: Results) -> Estimate:
         """The ratio with its interval."""
         check_paired(results, self.arms)
         a, b = (np.array([self.statistic(t) for t in results.traces[arm]]) for arm in self.arms)
@@ -325,7 +321,7 @@ class FinalRatio:
         """The arms it compares."""
         return self.small, self.large
 
-    def __call__(self, results: "Results") -> Estimate:
+    def __call__(self, results: Results) -> Estimate:
         """The ratio with its interval."""
         check_paired(results, self.arms)
         a, b = (results.finals(arm) for arm in self.arms)

@@ -1,20 +1,100 @@
-"""Running a study: train what is missing, compute the claims, keep the outcome."""
+"""Running a study: train what is missing, gather its results, compute the claims, keep the outcome."""
 
 import time
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
+from headstart.core.errors import HeadstartError
+from headstart.core.trace import Summary
 from headstart.lab import provenance
+from headstart.lab.arms import Arm
 from headstart.lab.ledger import Serving
 from headstart.lab.progress import Progress
+from headstart.lab.results import Results
 from headstart.lab.runner import execute
-from headstart.lab.simulation import Simulation, simulate_missing
+from headstart.lab.simulation import Simulation, missing, simulate_missing
 from headstart.lab.store import Keep, Store
-from headstart.lab.study import Results, Study, edition, gather
-from headstart.lab.sweep import Sweep, with_rate
+from headstart.lab.study import Study, edition
+from headstart.lab.sweep import RateOf, Sweep, Tuned, with_rate
 from headstart.lab.workers import Serial, Workers
 from headstart.run import Run
+
+# Called with (runs, what of them to keep, a title): sees to it that they are in the store.
+Train = Callable[[list[Run], Keep, str], None]
+# Called with simulations: the same for them.
+Simulate = Callable[[Sequence[Simulation]], None]
+
+
+def gather(study: Study, knobs: Any, store: Store, train: Train, simulate: Simulate) -> Results:
+    """A study's results from the store, calling `train` and `simulate` for what may be missing.
+
+    First the simulations; then the sweeps of all arms, extended until every best rate is inside its grid. An arm whose
+    rate is known, by its own sweep or another's, trains its claim seeds beside the sweeps that go on, since those alone
+    would leave cores idle.
+    """
+    arms = {arm.name: arm for arm in study.arms(knobs)}
+    lenders = {name: arm.sweep.arm for name, arm in arms.items() if isinstance(arm.sweep, RateOf)}
+    parts = {simulation.name: simulation.part for simulation in study.simulations(knobs)}
+    if parts:
+        simulate(study.simulations(knobs))
+
+    def train_arms(wanted: list[tuple[Arm, list[Run], list[int]]], title: str) -> None:
+        for keep in dict.fromkeys(arm.keep for arm, _, _ in wanted):
+            chosen = [(cells, seeds) for arm, cells, seeds in wanted if arm.keep is keep]
+            train([run.at(seed) for cells, seeds in chosen for run in cells for seed in seeds], keep, title)
+
+    def summaries_of(arm: Arm, run: Run) -> list[Summary]:
+        return store.summaries(run.cell, arm.selection_seeds(knobs))
+
+    def claim_runs() -> list[tuple[Arm, list[Run], list[int]]]:
+        return [(arm, [arm.run], arm.claim_seeds(knobs)) for arm in chosen.values()]
+
+    searches = {name: arm.search for name, arm in arms.items() if name not in lenders}
+    tuned: dict[str, Tuned] = {}
+    chosen: dict[str, Arm] = {}
+    while len(chosen) < len(arms):
+        searching = {name: search for name, search in searches.items() if name not in tuned}
+        cells = [(arms[name], search.needed(), arms[name].selection_seeds(knobs)) for name, search in searching.items()]
+        train_arms([*cells, *claim_runs()], f"learning rates, {len(searching)} of {len(arms)} arms")
+        tuned |= {name: s.tuned() for name, s in searching.items() if s.learn(partial(summaries_of, arms[name]))}
+        tuned |= {name: tuned[lender].lent() for name, lender in lenders.items() if lender in tuned}
+        chosen = {
+            name: replace(arm, run=with_rate(arm.run, tuned[name].rate, tuned[name].beta2))
+            for name, arm in arms.items()
+            if name in tuned
+        }
+    train_arms(claim_runs(), f"{len(arms)} arms at their best rate")
+    return Results(
+        arms=chosen,
+        summaries={name: store.summaries(arm.run.cell, arm.claim_seeds(knobs)) for name, arm in chosen.items()},
+        traces={
+            name: store.cell_traces(arm.run.cell, arm.claim_seeds(knobs), {"study": study.name, "arm": name})
+            for name, arm in chosen.items()
+            if arm.keep is Keep.CURVES
+        },
+        tuned={name: tuned[name] for name in arms},
+        knobs=knobs,
+        simulations={name: store.simulation(part) for name, part in parts.items()},
+        parts=parts,
+    )
+
+
+def stored(study: Study, preset: str, knobs: Any, store: Store) -> Results:
+    """A study's results from the store alone."""
+
+    def refuse(lacking: int, what: str) -> None:
+        if lacking:
+            raise HeadstartError(
+                f"{study.name} --preset {preset} is not complete in store {store.path}: {lacking} {what} are missing; "
+                f"run: headstart run {study.command} --preset {preset}"
+            )
+
+    def no_training(runs: list[Run], keep: Keep, title: str) -> None:
+        refuse(sum(run.seed not in store.seeds(run.cell, keep) for run in runs), "runs")
+
+    return gather(study, knobs, store, no_training, lambda sims: refuse(len(missing(sims, store)), "simulations"))
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 from headstart.core.errors import HeadstartError
 from headstart.core.files import replacing
 from headstart.core.trace import Status, Trace, Traces
-from headstart.lab.study import Results, Side
+from headstart.lab.arms import Side
+from headstart.lab.results import Results
 from headstart.measures import mean_band
 
 if TYPE_CHECKING:

@@ -10,7 +10,8 @@ from headstart.core.errors import HeadstartError
 from headstart.core.files import replacing
 from headstart.lab.claims import Kind, Verdict
 from headstart.lab.figures import save_figure
-from headstart.lab.study import Results, Study
+from headstart.lab.results import Results
+from headstart.lab.study import Study
 
 if TYPE_CHECKING:
     from rich.table import Table

@@ -1,7 +1,8 @@
 """Level 3: architectures, every parameter with a Role."""
 
+from headstart.models.activations import Activation
 from headstart.models.embedding import Embedding
-from headstart.models.mlp import MLP, Activation, Init
+from headstart.models.mlp import MLP, Init
 from headstart.models.model import Model, Weights
 from headstart.models.tokens import Signs, Tokens, Vectors
 from headstart.models.transformer import Readout, Transformer

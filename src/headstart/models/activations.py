@@ -1,14 +1,25 @@
-"""The activations as torch functions."""
+"""Activations: their names, and the torch functions behind them."""
 
+from enum import StrEnum
 from typing import Any
 
-import torch
 
-from headstart.models.mlp import Activation
+class Activation(StrEnum):
+    """relu: max(0, z). gelu: z Phi(z), exact. sigmoid: 1 / (1 + exp(-z)). quadratic: z^2."""
 
-ACTIVATIONS: dict[Activation, Any] = {
-    Activation.RELU: torch.relu,
-    Activation.GELU: torch.nn.functional.gelu,
-    Activation.SIGMOID: torch.sigmoid,
-    Activation.QUADRATIC: torch.square,
-}
+    RELU = "relu"
+    GELU = "gelu"
+    SIGMOID = "sigmoid"
+    QUADRATIC = "quadratic"
+
+
+def torch_function(activation: Activation) -> Any:
+    """The activation on tensors."""
+    import torch
+
+    return {
+        Activation.RELU: torch.relu,
+        Activation.GELU: torch.nn.functional.gelu,
+        Activation.SIGMOID: torch.sigmoid,
+        Activation.QUADRATIC: torch.square,
+    }[activation]

@@ -4,19 +4,18 @@ Linear maps act on all tokens of all samples as one matrix [n * T, features]: st
 batched products with one weight per member, never one per sample.
 """
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 
 from headstart.core.roles import Role
 from headstart.core.signature import Signature
-from headstart.models.activations import ACTIVATIONS
+from headstart.models.activations import torch_function
 from headstart.models.attend import attend
 
-if TYPE_CHECKING:
-    from headstart.models.transformer import Transformer
-
 _EPS = 1e-6
+# A `Transformer`, whose module imports this one.
+Architecture = Any
 
 
 class _Linear(torch.nn.Module):
@@ -50,9 +49,9 @@ class _Table(torch.nn.Module):
 
 
 class _Block(torch.nn.Module):
-    def __init__(self, model: "Transformer", shapes: dict[str, tuple[int, int]]) -> None:
+    def __init__(self, model: Architecture, shapes: dict[str, tuple[int, int]]) -> None:
         super().__init__()
-        self.model = model
+        self.model, self.activation = model, torch_function(model.activation)
         self.attention_norm = _Norm(model.width) if model.pre_norm else None
         self.query, self.key, self.value = (_Linear(shapes[n], model.bias) for n in ("query", "key", "value"))
         self.query_norm = _Norm(model.width // model.heads) if model.qk_norm else None
@@ -69,7 +68,7 @@ class _Block(torch.nn.Module):
             h = h.reshape(-1, length, h.shape[-1])[:, -1]
         h = h + self.projection(attended)
         x = h if self.mlp_norm is None else self.mlp_norm(h)
-        return h + self.down(ACTIVATIONS[self.model.activation](self.up(x)))
+        return h + self.down(self.activation(self.up(x)))
 
     def _attention(self, x: torch.Tensor, length: int, last: bool) -> torch.Tensor:
         """With `last`, no other token is read, so that no other needs to attend."""
@@ -88,7 +87,7 @@ class _Block(torch.nn.Module):
 class Network(torch.nn.Module):
     """The module of a Transformer; its values are not set."""
 
-    def __init__(self, model: "Transformer", signature: Signature) -> None:
+    def __init__(self, model: Architecture, signature: Signature) -> None:
         super().__init__()
         vectors = (Role.BIAS, Role.NORM)
         shapes: dict[str, Any] = {p.name: p.shape for p in model.parameters(signature) if p.role not in vectors}

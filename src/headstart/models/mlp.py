@@ -10,20 +10,12 @@ from headstart.core.errors import HeadstartError, check_count
 from headstart.core.roles import Parameter, Role
 from headstart.core.signature import Signature
 from headstart.core.streams import Stream, normals, uniforms
+from headstart.models.activations import Activation, torch_function
 from headstart.models.embedding import Embedding
 from headstart.models.model import Weights
 
 if TYPE_CHECKING:
     import torch
-
-
-class Activation(StrEnum):
-    """relu: max(0, z). gelu: z Phi(z), exact. sigmoid: 1 / (1 + exp(-z)). quadratic: z^2."""
-
-    RELU = "relu"
-    GELU = "gelu"
-    SIGMOID = "sigmoid"
-    QUADRATIC = "quadratic"
 
 
 class Init(StrEnum):
@@ -103,9 +95,7 @@ class MLP:
         """The network as a torch module."""
         import torch
 
-        from headstart.models.activations import ACTIVATIONS
-
-        activation = ACTIVATIONS[self.activation]
+        activation = torch_function(self.activation)
         symbolic, outputs = signature.symbols is not None, signature.outputs
 
         class Network(torch.nn.Module):

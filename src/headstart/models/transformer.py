@@ -11,7 +11,7 @@ from headstart.core.errors import HeadstartError, check_count, check_positive
 from headstart.core.roles import Parameter, Role
 from headstart.core.signature import Signature
 from headstart.core.streams import Stream, normals, uniforms
-from headstart.models.mlp import Activation
+from headstart.models.activations import Activation
 from headstart.models.model import Weights
 from headstart.models.tokens import Signs, Tokens
 
