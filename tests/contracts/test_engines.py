@@ -899,7 +899,7 @@ def test_training_twice_gives_the_same_trace(engine, run):
     assert (one.trace.cell, one.trace.seed) == (run.cell, run.seed)
 
 
-@every_engine
+@fast_engine
 def test_a_run_does_not_depend_on_its_neighbours_or_their_order(engine):
     runs = [run for run in RUNS.values() if engine.supports(run) is None]
     runs += [PARITY.at(0), PARITY.at(1), ADAM.at(9)]

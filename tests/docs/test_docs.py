@@ -143,6 +143,7 @@ def build(source, target):
     return (target / "results.html").read_text()
 
 
+@pytest.mark.slow
 def test_the_site_builds_without_a_warning_before_and_after_a_study_is_reported(desk):
     for module in ("sphinx", "myst_parser", "furo"):
         pytest.importorskip(module, reason="make docs installs it")

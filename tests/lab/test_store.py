@@ -182,6 +182,7 @@ def test_a_summary_is_kept_without_curves_and_curves_asked_for_later_are_trained
         assert [(s.area, s.final) for s in store.summaries(run.cell)] == [(s.area, s.final) for s in short]
 
 
+@pytest.mark.slow
 def test_a_hundred_thousand_summaries_take_seconds_and_megabytes(tmp_path):
     import time
 
