@@ -94,13 +94,14 @@ def test_worker_processes_die_with_the_run_that_was_killed(tmp_path):
     assert not alive, "workers outlive the run that was killed"
 
 
-def test_ctrl_c_keeps_what_is_finished_and_exits_with_130(tmp_path, undisturbed):
+@pytest.mark.parametrize(("sent", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)], ids=["ctrl-c", "sigterm"])
+def test_a_stop_keeps_what_is_finished_and_says_so_in_the_exit_code(tmp_path, undisturbed, sent, code):
     path = tmp_path / "s.sqlite"
     process = start(path)
     wait_for_runs(process, path, 5)
-    process.send_signal(signal.SIGINT)
+    process.send_signal(sent)
     _, err = process.communicate(timeout=60)
-    assert process.returncode == 130
+    assert process.returncode == code
     assert "the same command goes on from there" in err
     assert "Traceback" not in err
     assert finished_runs(path) >= 5
