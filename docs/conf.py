@@ -5,7 +5,7 @@ from enum import Enum
 from pathlib import Path
 
 import headstart
-from headstart.lab.report import results_table
+from headstart.lab.overview import results_table
 
 project = "Headstart"
 author = "the Headstart authors"

@@ -5,12 +5,13 @@ import pytest
 
 import headstart as hs
 from headstart.cli import main
+from headstart.lab import provenance
 from headstart.lab.ledger import Edition
 
 STUDY = "less_data/mini_and_full_batch_mlp"
 COMMANDS = ["list", "run", "show", "figure", "check", "explain", "export", "report", "version"]
 CLAIM_FIELDS = (
-    ["id", "kind", "statement", "paper", "estimate", "low", "high", "arrivals", "horizon", "known", "verdict"]
+    ["id", "kind", "statement", "paper", "estimate", "low", "high", "arrivals", "horizon", "axis", "known", "verdict"]
 )  # fmt: skip
 
 
@@ -36,7 +37,9 @@ def call(capsys, monkeypatch, tmp_path):
 def smoke_store(tmp_path_factory):
     """A store that holds the smoke preset of the first study."""
     path = tmp_path_factory.mktemp("smoke") / "store.sqlite"
-    main(["run", STUDY, "--preset", "smoke", "--jobs", "1", "--store", str(path)])
+    with pytest.MonkeyPatch.context() as patch:  # as from a clean checkout, whatever is being worked on
+        patch.setattr(provenance, "commit", lambda: "0123456789")
+        main(["run", STUDY, "--preset", "smoke", "--jobs", "1", "--store", str(path)])
     return str(path)
 
 
@@ -141,6 +144,25 @@ def test_check_strict_exits_with_1_exactly_when_a_claim_does_not_hold(call, smok
         assert call("check", "--store", str(path))[0] == 0
 
 
+def test_check_strict_asks_primary_claims_where_there_are_some_and_names_those_that_failed(call, smoke_store, tmp_path):
+    path = tmp_path / "kinds.sqlite"
+    report = json.loads(call("check", "--json", "--store", smoke_store)[1])[0]
+    first, second, *others = [{**claim, "verdict": "holds"} for claim in report["claims"]]
+    no, primary, rest = {"verdict": "does not hold"}, {"kind": "primary"}, len(others)
+    for claims, failed, said in [
+        ([{**first, **primary}, {**second, **no}], [], f"1 holds; others: {rest} hold, 1 does not hold"),
+        ([{**first, **primary, **no}, second], ["1"], f"1 does not hold; others: {rest + 1} hold"),
+        ([{**first, **no}, {**second, **no}], ["1", "2"], f"none; others: {rest} hold, 2 do not hold"),
+    ]:
+        claims = [{**claim, "id": str(i)} for i, claim in enumerate([*claims, *others], 1)]
+        with hs.open_store(path) as store:
+            store.studies.finish(Edition(STUDY, "laptop", "{}"), [], {**report, "preset": "laptop", "claims": claims})
+        code, out, err = call("check", "--strict", "--store", str(path))
+        assert code == bool(failed)
+        assert [line.partition(f"{STUDY} (laptop): ")[2].partition(",")[0] for line in err.splitlines()] == failed
+        assert out.splitlines()[-1] == f"primary claims: {said}"
+
+
 @pytest.mark.parametrize(("format", "magic"), [("png", b"\x89PNG"), ("pdf", b"%PDF"), ("svg", b"<?xml")])
 def test_a_figure_is_drawn_in_every_format_from_the_store_alone(call, smoke_store, tmp_path, format, magic):
     path = tmp_path / f"gap.{format}"
@@ -183,7 +205,7 @@ def test_a_second_run_trains_nothing_and_more_seeds_extend_it(call, smoke_store,
 
 
 def test_report_writes_picture_page_and_json_and_renews_the_readme(call, smoke_store, tmp_path):
-    from headstart.lab.report import BEGIN, END
+    from headstart.lab.overview import BEGIN, END
 
     (tmp_path / "README.md").write_text(f"before\n{BEGIN}\nstale\n{END}\nafter\n")
     assert call("report", "less_data", "--preset", "smoke", "--store", smoke_store)[0] == 0

@@ -15,6 +15,7 @@ import pytest
 
 import headstart
 from headstart.cli import main
+from headstart.lab import provenance
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
@@ -144,13 +145,14 @@ def build(source, target):
 
 
 @pytest.mark.slow
-def test_the_site_builds_without_a_warning_before_and_after_a_study_is_reported(desk):
+def test_the_site_builds_without_a_warning_before_and_after_a_study_is_reported(desk, monkeypatch):
     for module in ("sphinx", "myst_parser", "furo"):
         pytest.importorskip(module, reason="make docs installs it")
     source, target = desk / "docs", desk / "html"
     shutil.copytree(DOCS, source, ignore=shutil.ignore_patterns("_build", "results"))
     assert "No study has been reported yet" in build(source, target)
     write_files(page("add_a_study"), desk)
+    monkeypatch.setattr(provenance, "commit", lambda: "0123456789")  # a page of results needs committed code
     main(["run", "./my_study.py", "--preset", "smoke", "--jobs", "1"])
     main(["report", "./my_study.py", "--out", str(source / "results")])
     page_of_results = build(source, target)

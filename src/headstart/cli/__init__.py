@@ -1,6 +1,7 @@
 """The command line. Each command is a function; tyro makes its flags from the signature.
 
-Exit codes: 0 done, 1 a claim does not hold under `check --strict`, 2 a mistake in the call, 130 Ctrl-C, 143 SIGTERM.
+Exit codes: 0 done, 1 a primary claim does not hold under `check --strict`, 2 a mistake in the call, 130 Ctrl-C,
+143 SIGTERM.
 """
 
 import os
@@ -11,11 +12,11 @@ from collections.abc import Sequence
 
 import tyro
 
-from headstart.cli import experiment, results, storage
+from headstart.cli import experiment, report, results, storage
 from headstart.cli.options import app
 from headstart.core.errors import HeadstartError
 
-__all__ = ["experiment", "main", "results", "storage"]
+__all__ = ["experiment", "main", "report", "results", "storage"]
 
 
 class _Terminated(KeyboardInterrupt):

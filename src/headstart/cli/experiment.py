@@ -14,7 +14,7 @@ from headstart.lab.explain import explain_studies, print_explanation
 from headstart.lab.figures import save_figure
 from headstart.lab.probe import probe
 from headstart.lab.progress import display
-from headstart.lab.report import claims_table
+from headstart.lab.report import claims_table, print_finding
 from headstart.lab.store import open_store
 from headstart.lab.workers import workers
 from headstart.studies import select
@@ -62,6 +62,7 @@ def run(
             reports.append({**outcome.report, "figure": str(path)})
             if not json:
                 screen = console()
+                print_finding(outcome.report, screen)
                 screen.print(claims_table(outcome.report))
                 if preset == "smoke":
                     screen.print("smoke settings only exercise the machinery; their verdicts say nothing of the paper")

@@ -1,6 +1,7 @@
-"""Commands that look at what is stored: lists, claims, figures, reports and exports."""
+"""Commands that look at what is stored: lists, claims, figures and exports."""
 
 import json as jsonlib
+import sys
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -10,11 +11,12 @@ from headstart.cli.options import Json, StorePath, StudyName, app, console, prin
 from headstart.core.errors import HeadstartError
 from headstart.lab.conduct import make_report, stored
 from headstart.lab.figures import save_figure
-from headstart.lab.report import claims_table, counted, scoreboard, update_readme, write_report
+from headstart.lab.report import claims_table, print_finding, scoreboard
 from headstart.lab.results import Results
 from headstart.lab.store import Store, default_path, open_store
 from headstart.lab.study import Study
-from headstart.studies import all_studies, find, select
+from headstart.lab.wording import counted, deciding, interval
+from headstart.studies import all_studies, find
 
 
 def recall(study: Study, preset: str | None, store: Store) -> tuple[str, Any, Results]:
@@ -50,7 +52,8 @@ def list_(json: Json = False, store: StorePath = None) -> None:
     reports = stored_reports(store)
     rows: list[dict[str, Any]] = []
     for name, study in all_studies().items():
-        verdicts = {c["id"]: c["verdict"] for c in reports.get(name, {}).get("claims", [])}
+        last_report = reports.get(name, {})
+        verdicts = {c["id"]: c["verdict"] for c in last_report.get("claims", [])}
         rows.append(
             {
                 "study": name,
@@ -60,6 +63,7 @@ def list_(json: Json = False, store: StorePath = None) -> None:
                 "presets": dict(study.minutes),
                 "num_claims": len(study.claims(study.presets["laptop"])),
                 "verdicts": verdicts,
+                "finding": last_report.get("finding", ""),
                 "tags": list(study.tags),
             }
         )
@@ -88,7 +92,7 @@ def show(
     store: StorePath = None,
     json: Json = False,
 ) -> None:
-    """Show a study: its method section, and its claims computed from the store.
+    """Show a study: its method section, its finding, and its claims computed from the store.
 
     Try: headstart show less_data/mini_and_full_batch_mlp --json
     """
@@ -105,6 +109,7 @@ def show(
         return
     print(s.doc.strip() + "\n")
     screen = console()
+    print_finding(report, screen)
     screen.print(claims_table(report))
     for name, tuned in report["learning_rates"].items():
         screen.print(f"{name}: lr {tuned['rate']:g} of {len(tuned['rates'])} tried", highlight=False)
@@ -133,11 +138,13 @@ def figure(
 def check(
     only: Annotated[Positional[str | None], arg(metavar="PAPER", help="a paper's folder or a study")] = None,
     /,
-    strict: Annotated[bool, arg(help="exit with 1 when a claim does not hold (smoke runs aside)")] = False,
+    strict: Annotated[bool, arg(help="exit with 1 when a primary claim does not hold (smoke runs aside)")] = False,
     store: StorePath = None,
     json: Json = False,
 ) -> None:
     """Print the scoreboard: every claim of every stored study, with its verdict.
+
+    With --strict the primary claims decide; in a study that has none, all its claims do.
 
     Try: headstart check --strict
     """
@@ -153,7 +160,10 @@ def check(
         console().print(scoreboard(reports))
         print(counted([c for r in reports for c in r["claims"]]))
     serious = [r for r in reports if r["preset"] != "smoke"]
-    if strict and any(c["verdict"] == "does not hold" for r in serious for c in r["claims"]):
+    failed = [(r, c) for r in serious for c in deciding(r["claims"]) if c["verdict"] == "does not hold"]
+    if strict and failed:
+        for r, c in failed:
+            print(f"does not hold: {r['study']} ({r['preset']}): {c['id']}, {interval(c)}", file=sys.stderr)
         raise SystemExit(1)
 
 
@@ -186,30 +196,3 @@ def export(
     except OSError as error:
         raise HeadstartError(f"--out {out}: cannot be written: {error}; name another file") from None
     print(f"{out}: {len(frame)} rows")
-
-
-@app.command
-def report(
-    study: StudyName,
-    /,
-    out: Annotated[Path, arg(metavar="FOLDER", help="where results go")] = Path("docs/results"),
-    readme: Annotated[Path, arg(metavar="FILE", help="whose table of results is renewed")] = Path("README.md"),
-    preset: Annotated[str | None, arg(metavar="NAME", help="default: as it was last run")] = None,
-    store: StorePath = None,
-) -> None:
-    """Write docs/results/<paper>/<study>.png, .md and .json from the store, and renew the README's table.
-
-    Takes a study, or every stored study of a paper by its folder.
-
-    Try: headstart report less_data
-    """
-    with open_store(store) as opened:
-        done = [s for s in select(study) if opened.studies.last(s.name) is not None]
-        if not done:
-            raise HeadstartError(f"no study of {study} is in store {opened.path}; run: headstart run {study}")
-        for s in done:
-            used, _, results = recall(s, preset, opened)
-            for path in write_report(s, results, make_report(s, used, results, opened), out):
-                print(path)
-    if update_readme(readme, out):
-        print(readme)

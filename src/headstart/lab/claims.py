@@ -133,9 +133,9 @@ class Checked:
     verdict: Verdict
 
     def to_json(self) -> dict[str, Any]:
-        """id, kind, statement, paper, estimate, low, high, known, arrivals, horizon, verdict.
+        """id, kind, statement, paper, estimate, low, high, known, arrivals, horizon, axis, verdict.
 
-        An unbounded end is null, and so are arrivals and horizon of what is no time to a target.
+        An unbounded end is null, and so are arrivals, horizon and its axis of what is no time to a target.
         """
         names = {"value": "estimate", "low": "low", "high": "high", "arrivals": "arrivals", "horizon": "horizon"}
         numbers = {said: getattr(self.estimate, name) for name, said in names.items()}
@@ -146,6 +146,7 @@ class Checked:
             "statement": self.claim.statement,
             "paper": self.claim.paper,
             **rounded,
+            "axis": None if rounded["horizon"] is None else getattr(self.claim.estimate, "axis", None),
             "known": str(self.estimate.known),
             "verdict": str(self.verdict),
         }

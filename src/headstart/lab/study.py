@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from headstart.core.errors import HeadstartError
 from headstart.lab.arms import Arm
 from headstart.lab.claims import Checked, Claim, check_claim
+from headstart.lab.finding import check_finding
 from headstart.lab.ledger import Edition
 from headstart.lab.results import Results
 from headstart.lab.simulation import Simulation, check_names
@@ -27,7 +28,8 @@ def nothing(knobs: Any) -> tuple[()]:
 class Study:
     """A named experiment. The functions take the knobs of a preset; the docstring is the method section.
 
-    It trains its arms, computes its simulations, or both.
+    It trains its arms, computes its simulations, or both. The finding, two sentences, opens its page; a slot such as
+    {faster} or {faster.says} is filled from the claim of that id (headstart.lab.finding lists the parts).
     """
 
     name: str
@@ -41,6 +43,7 @@ class Study:
     arms: Callable[[Any], Sequence[Arm]] = nothing
     simulations: Callable[[Any], Sequence[Simulation]] = nothing
     doc: str = ""
+    finding: str = ""
     tags: tuple[str, ...] = ()
     file: str | None = None
 
@@ -74,6 +77,7 @@ class Study:
                 own = ", ".join(name for name in arms if swept[name])
                 raise HeadstartError(f"arm {arm.name!r} has the rate of {arm.sweep.arm!r}; arms with their own: {own}")
         check_names(self.simulations(knobs))
+        check_finding(self.finding, [claim.id for claim in self.claims(knobs)])
         for claim in self.claims(knobs):
             for name in getattr(claim.estimate, "arms", ()):
                 if name not in arms:
