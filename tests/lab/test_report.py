@@ -263,7 +263,7 @@ def test_a_report_is_refused_beside_changes_and_names_them(checkout, call, name,
     code, said = call()
     assert code == 2
     assert said.count("\n") == 1
-    assert f" {name} changed" in said
+    assert f"not committed: {name};" in said
     assert "commit or stash" in said
     assert not PAGE.exists()
     git(checkout, "add", ".")
@@ -274,10 +274,10 @@ def test_a_report_is_refused_beside_changes_and_names_them(checkout, call, name,
 
 def test_a_renamed_and_a_deleted_file_are_changes(checkout, call):
     git(checkout, "mv", "code.py", "renamed.py")
-    assert "code.py, renamed.py changed" in call()[1]
+    assert "not committed: code.py, renamed.py;" in call()[1]
     git(checkout, "commit", "-m", "renamed")
     (checkout / "renamed.py").unlink()
-    assert " renamed.py changed" in call()[1]
+    assert "not committed: renamed.py;" in call()[1]
 
 
 def test_a_readme_in_a_checkout_with_changes_is_not_renewed_from_results_elsewhere(checkout, call, tmp_path):

@@ -35,7 +35,8 @@ def report(
     """
     changed = changed_files(out, readme)
     if changed and not draft:
-        raise HeadstartError(f"--out {out}: {few(changed)} changed; commit or stash that first, or write a --draft")
+        fix = "commit or stash them, let git ignore what is no code, or write a --draft"
+        raise HeadstartError(f"--out {out}: not committed: {few(changed)}; {fix}")
     with open_store(store) as opened:
         done = [s for s in select(study) if opened.studies.last(s.name) is not None]
         if not done:
