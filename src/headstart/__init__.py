@@ -16,8 +16,11 @@ from headstart.core.streams import Stream
 from headstart.core.trace import Status, Summary, Trace, Traces
 from headstart.core.units import Batch, Budget, Cost, FullBatch
 from headstart.lab import (
+    Area,
     Arm,
+    Axis,
     Claim,
+    Final,
     FinalRatio,
     Keep,
     Kind,
@@ -31,6 +34,7 @@ from headstart.lab import (
     Study,
     Sweep,
     TimeRatio,
+    TimeToTarget,
     Typical,
     Verdict,
     Within,
@@ -38,6 +42,7 @@ from headstart.lab import (
     below,
     closed,
     open_store,
+    rates,
     train,
 )
 from headstart.lab.figures import draw_curve, house_style
@@ -120,9 +125,11 @@ __all__ = [
     "Activation",
     "Adafactor",
     "AdamW",
+    "Area",
     "Arm",
     "AttachedFilter",
     "AutoPhases",
+    "Axis",
     "Batch",
     "Best",
     "Budget",
@@ -138,6 +145,7 @@ __all__ = [
     "Decay",
     "Embedding",
     "Estimate",
+    "Final",
     "FinalRatio",
     "First",
     "Fixed",
@@ -214,6 +222,7 @@ __all__ = [
     "Sweep",
     "Task",
     "TimeRatio",
+    "TimeToTarget",
     "Trace",
     "Traces",
     "Transformation",
@@ -239,6 +248,7 @@ __all__ = [
     "open_store",
     "param_groups",
     "probe",
+    "rates",
     "repeat_first",
     "sign_accuracy",
     "train",

@@ -3,13 +3,12 @@
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any
 
 from headstart.core.errors import HeadstartError
-from headstart.core.trace import Summary
 from headstart.lab import provenance
 from headstart.lab.arms import Arm
+from headstart.lab.axes import with_values
 from headstart.lab.ledger import Serving
 from headstart.lab.progress import Progress
 from headstart.lab.results import Results
@@ -17,7 +16,8 @@ from headstart.lab.runner import execute
 from headstart.lab.simulation import Simulation, missing, simulate_missing
 from headstart.lab.store import Keep, Store
 from headstart.lab.study import Study, edition
-from headstart.lab.sweep import RateOf, Sweep, Tuned, with_rate
+from headstart.lab.sweep import Sweep
+from headstart.lab.tuning import Tuning
 from headstart.lab.workers import Serial, Workers
 from headstart.run import Run
 
@@ -35,46 +35,39 @@ def gather(study: Study, knobs: Any, store: Store, train: Train, simulate: Simul
     would leave cores idle.
     """
     arms = {arm.name: arm for arm in study.arms(knobs)}
-    lenders = {name: arm.sweep.arm for name, arm in arms.items() if isinstance(arm.sweep, RateOf)}
     parts = {simulation.name: simulation.part for simulation in study.simulations(knobs)}
     if parts:
         simulate(study.simulations(knobs))
 
-    def train_arms(wanted: list[tuple[Arm, list[Run], list[int]]], title: str) -> None:
+    def train_arms(wanted: list[tuple[Arm, Run, list[int]]], title: str) -> None:
         for keep in dict.fromkeys(arm.keep for arm, _, _ in wanted):
-            chosen = [(cells, seeds) for arm, cells, seeds in wanted if arm.keep is keep]
-            train([run.at(seed) for cells, seeds in chosen for run in cells for seed in seeds], keep, title)
+            chosen = [(cell, seeds) for arm, cell, seeds in wanted if arm.keep is keep]
+            train([cell.at(seed) for cell, seeds in chosen for seed in seeds], keep, title)
 
-    def summaries_of(arm: Arm, run: Run) -> list[Summary]:
-        return store.summaries(run.cell, arm.selection_seeds(knobs))
+    tuning = Tuning(arms, study.compared(knobs), knobs, store)
 
-    def claim_runs() -> list[tuple[Arm, list[Run], list[int]]]:
-        return [(arm, [arm.run], arm.claim_seeds(knobs)) for arm in chosen.values()]
+    def chosen() -> dict[str, Arm]:
+        known = {name: arm for name, arm in arms.items() if name in tuning.tuned}
+        return {name: replace(arm, run=with_values(arm.run, tuning.tuned[name].values)) for name, arm in known.items()}
 
-    searches = {name: arm.search for name, arm in arms.items() if name not in lenders}
-    tuned: dict[str, Tuned] = {}
-    chosen: dict[str, Arm] = {}
-    while len(chosen) < len(arms):
-        searching = {name: search for name, search in searches.items() if name not in tuned}
-        cells = [(arms[name], search.needed(), arms[name].selection_seeds(knobs)) for name, search in searching.items()]
-        train_arms([*cells, *claim_runs()], f"learning rates, {len(searching)} of {len(arms)} arms")
-        tuned |= {name: s.tuned() for name, s in searching.items() if s.learn(partial(summaries_of, arms[name]))}
-        tuned |= {name: tuned[lender].lent() for name, lender in lenders.items() if lender in tuned}
-        chosen = {
-            name: replace(arm, run=with_rate(arm.run, tuned[name].rate, tuned[name].beta2))
-            for name, arm in arms.items()
-            if name in tuned
-        }
-    train_arms(claim_runs(), f"{len(arms)} arms at their best rate")
+    def claim_runs() -> list[tuple[Arm, Run, list[int]]]:
+        return [(arm, arm.run, arm.claim_seeds(knobs)) for arm in chosen().values()]
+
+    while len(tuning.tuned) < len(arms):
+        left = len(arms) - len(tuning.tuned)
+        train_arms([*tuning.needed(), *claim_runs()], f"settings of {left} of {len(arms)} arms")
+        tuning.learn()
+    train_arms(claim_runs(), f"{len(arms)} arms at their best settings")
+    best = chosen()
     return Results(
-        arms=chosen,
-        summaries={name: store.summaries(arm.run.cell, arm.claim_seeds(knobs)) for name, arm in chosen.items()},
+        arms=best,
+        summaries={name: store.summaries(arm.run.cell, arm.claim_seeds(knobs)) for name, arm in best.items()},
         traces={
             name: store.cell_traces(arm.run.cell, arm.claim_seeds(knobs), {"study": study.name, "arm": name})
-            for name, arm in chosen.items()
+            for name, arm in best.items()
             if arm.keep is Keep.CURVES
         },
-        tuned={name: tuned[name] for name in arms},
+        tuned={name: tuning.tuned[name] for name in arms},
         knobs=knobs,
         simulations={name: store.simulation(part) for name, part in parts.items()},
         parts=parts,
@@ -140,13 +133,13 @@ def conduct(
 
 
 def _serving(results: Results) -> list[Serving]:
-    """The cells of every arm: its learning rates with the beta2 that was chosen, and the one its claims are about."""
+    """The cells of every arm: all that its sweep tried, and the one its claims are about."""
     rows = []
     for name, arm in results.arms.items():
-        tuned = results.tuned[name]
-        cells = sorted({with_rate(arm.run, rate, tuned.beta2).cell for rate in tuned.rates})
         if isinstance(arm.sweep, Sweep):
-            rows += [Serving(name, "selection", cell, arm.selection_seeds(results.knobs)) for cell in cells]
+            seeds = arm.selection_seeds(results.knobs)
+            tries = {with_values(arm.run, values).cell: s.num_seeds for values, s in results.tuned[name].tries}
+            rows += [Serving(name, "selection", cell, seeds[:num]) for cell, num in sorted(tries.items())]
         rows.append(Serving(name, "claim", arm.run.cell, arm.claim_seeds(results.knobs)))
     return rows
 
@@ -168,7 +161,7 @@ def make_report(study: Study, preset: str, results: Results, store: Store) -> di
         "commit": ", ".join(store.commits([arm.run.cell for arm in results.arms.values()], results.parts.values())),
         "machine": provenance.machine(),
         "minutes": round(store.studies.seconds(key) / 60, 2),
-        "learning_rates": {name: tuned.to_json() for name, tuned in results.tuned.items()},
+        "choices": {name: tuned.to_json() for name, tuned in results.tuned.items()},
         "diverged": {name: count for name, count in diverged.items() if count},
         "claims": [checked.to_json() for checked in study.check(results)],
     }

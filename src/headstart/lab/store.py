@@ -26,6 +26,7 @@ from headstart.core.trace import Status, Summary, Trace, Traces
 from headstart.core.units import Cost
 from headstart.engines import Outcome, value_names
 from headstart.lab import provenance
+from headstart.lab.choices import Choices
 from headstart.lab.database import Database
 from headstart.lab.ledger import Ledger
 from headstart.lab.states import States
@@ -68,13 +69,14 @@ def summarise(run: Run, trace: Trace) -> Summary:
 class Store:
     """An open store. Use it as a context manager, or call `close`.
 
-    `studies` is what it knows of studies, `states` the States of runs that others start from.
+    `studies` is what it knows of studies, `states` the States of runs that others start from, `choices` what sweeps
+    chose.
     """
 
     def __init__(self, path: Path) -> None:
         self.path = path
         self._db = Database(path)
-        self.studies, self.states = Ledger(self._db), States(self._db)
+        self.studies, self.states, self.choices = Ledger(self._db), States(self._db), Choices(self._db)
 
     def close(self) -> None:
         """Close the file."""
@@ -238,6 +240,7 @@ class Store:
                 for table, column in (("curves", "chunk"), ("runs", "chunk"), ("chunks", "id")):
                     self._db.execute(f"DELETE FROM {table} WHERE {column} = ?", (chunk,))
             self.states.repair()
+            self.choices.repair()
             self._db.executemany("DELETE FROM simulations WHERE simulation = ?", [(key,) for key in spoilt])
         return bad
 
