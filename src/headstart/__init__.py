@@ -50,7 +50,17 @@ from headstart.lab.probe import probe
 from headstart.lab.probe_problem import Problem
 from headstart.lab.probe_verdict import Probe, ProbeVerdict
 from headstart.losses import MSE, Correlation, CorrelationLoss, CrossEntropy, Hinge, Logistic, Loss
-from headstart.measures import Estimate, bootstrap
+from headstart.measures import (
+    Distance,
+    Estimate,
+    Every,
+    Geometric,
+    Measure,
+    Recorded,
+    View,
+    When,
+    bootstrap,
+)
 from headstart.methods import (
     AttachedFilter,
     GradientFilter,
@@ -143,8 +153,10 @@ __all__ = [
     "Cost",
     "CrossEntropy",
     "Decay",
+    "Distance",
     "Embedding",
     "Estimate",
+    "Every",
     "Final",
     "FinalRatio",
     "First",
@@ -152,6 +164,7 @@ __all__ = [
     "Fresh",
     "From",
     "FullBatch",
+    "Geometric",
     "GradientFilter",
     "HeadstartError",
     "Hermite",
@@ -167,6 +180,7 @@ __all__ = [
     "Linearised",
     "Logistic",
     "Loss",
+    "Measure",
     "Method",
     "Metric",
     "Model",
@@ -193,6 +207,7 @@ __all__ = [
     "RateOf",
     "Reaches",
     "Readout",
+    "Recorded",
     "Relabel",
     "Results",
     "Role",
@@ -231,8 +246,10 @@ __all__ = [
     "Typical",
     "Vectors",
     "Verdict",
+    "View",
     "WarmUp",
     "WarmUpStableDecay",
+    "When",
     "Whiten",
     "Within",
     "ZeroMean",

@@ -213,7 +213,7 @@ def test_arms_with_a_rate_train_beside_sweeps_that_go_on(tmp_path):
     )
     with hs.open_store(tmp_path / "s.sqlite") as store, workers(1) as pool:
 
-        def train(runs, keep, title):
+        def train(runs, keep, title, measures):
             missing = [run for run in runs if run.seed not in store.seeds(run.cell, keep)]
             calls.append({run.seed >= FIRST_SELECTION_SEED for run in missing})
             execute(runs, store, pool, keep=keep)
@@ -427,7 +427,7 @@ def test_halving_stopped_in_the_middle_goes_on_where_it_was(tmp_path):
         # Killed after every call that trains something, as often as it takes.
         with hs.open_store(tmp_path / "parts.sqlite") as store, workers(1) as pool:
 
-            def train(runs, keep, title, store=store, pool=pool):
+            def train(runs, keep, title, measures, store=store, pool=pool):
                 nonlocal trained
                 if new := execute(runs, store, pool, keep=keep):
                     trained += new

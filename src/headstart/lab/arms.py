@@ -1,12 +1,15 @@
 """Arms: the lines of a figure, each a cell whose learning rate may still be open; and the knobs every study has."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
 from headstart.core.errors import HeadstartError
+from headstart.lab.measured import check_measure
 from headstart.lab.store import Keep
 from headstart.lab.sweep import RateOf, Sweep
+from headstart.measures import Measure
 from headstart.run import Run
 
 # Claims use seeds from 0 on, sweeps from here on.
@@ -25,7 +28,8 @@ class Arm:
     """One line of a figure: a cell whose learning rate is still open, and where the search for it begins.
 
     Without a sweep it keeps the rate it has; with `RateOf` it has the one that another arm's sweep chooses. An arm that
-    is cheap to train may use `seeds_factor` times the study's seeds.
+    is cheap to train may use `seeds_factor` times the study's seeds. Its `measures` look at the runs of its claims on
+    the way: `results.traces[arm].measured(measure)`.
     """
 
     name: str
@@ -35,6 +39,15 @@ class Arm:
     side: Side
     keep: Keep = Keep.CURVES
     seeds_factor: int = 1
+    measures: tuple[Measure, ...] = ()
+
+    def __post_init__(self) -> None:
+        measures = tuple(self.measures) if isinstance(self.measures, Sequence) else (self.measures,)
+        object.__setattr__(self, "measures", measures)
+        for measure in measures:
+            check_measure(measure)
+        if measures and self.keep is not Keep.CURVES:
+            raise HeadstartError(f"Arm({self.name!r}, measures=...): it keeps summaries alone; use keep=Keep.CURVES")
 
     def claim_seeds(self, knobs: Any) -> list[int]:
         """The seeds its claims are computed on."""

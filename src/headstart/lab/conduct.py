@@ -3,7 +3,7 @@
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 from headstart.core.errors import HeadstartError
 from headstart.lab import provenance
@@ -19,12 +19,22 @@ from headstart.lab.study import Study, edition
 from headstart.lab.sweep import Sweep
 from headstart.lab.tuning import Tuning
 from headstart.lab.workers import Serial, Workers
+from headstart.measures import Measure
 from headstart.run import Run
 
-# Called with (runs, what of them to keep, a title): sees to it that they are in the store.
-Train = Callable[[list[Run], Keep, str], None]
+# Called with (runs, what of them to keep, a title, measures): sees to it that they are in the store.
+Train = Callable[[list[Run], Keep, str, tuple[Measure, ...]], None]
 # Called with simulations: the same for them.
 Simulate = Callable[[Sequence[Simulation]], None]
+
+
+class _Wanted(NamedTuple):
+    """A cell at seeds that must be in the store, and what of it."""
+
+    run: Run
+    seeds: list[int]
+    keep: Keep
+    measures: tuple[Measure, ...] = ()
 
 
 def gather(study: Study, knobs: Any, store: Store, train: Train, simulate: Simulate) -> Results:
@@ -39,10 +49,10 @@ def gather(study: Study, knobs: Any, store: Store, train: Train, simulate: Simul
     if parts:
         simulate(study.simulations(knobs))
 
-    def train_arms(wanted: list[tuple[Arm, Run, list[int]]], title: str) -> None:
-        for keep in dict.fromkeys(arm.keep for arm, _, _ in wanted):
-            chosen = [(cell, seeds) for arm, cell, seeds in wanted if arm.keep is keep]
-            train([cell.at(seed) for cell, seeds in chosen for seed in seeds], keep, title)
+    def train_all(wanted: list[_Wanted], title: str) -> None:
+        for kind in dict.fromkeys((each.keep, each.measures) for each in wanted):
+            alike = [each for each in wanted if (each.keep, each.measures) == kind]
+            train([each.run.at(seed) for each in alike for seed in each.seeds], kind[0], title, kind[1])
 
     tuning = Tuning(arms, study.compared(knobs), knobs, store)
 
@@ -50,20 +60,23 @@ def gather(study: Study, knobs: Any, store: Store, train: Train, simulate: Simul
         known = {name: arm for name, arm in arms.items() if name in tuning.tuned}
         return {name: replace(arm, run=with_values(arm.run, tuning.tuned[name].values)) for name, arm in known.items()}
 
-    def claim_runs() -> list[tuple[Arm, Run, list[int]]]:
-        return [(arm, arm.run, arm.claim_seeds(knobs)) for arm in chosen().values()]
+    def claim_runs() -> list[_Wanted]:
+        return [_Wanted(arm.run, arm.claim_seeds(knobs), arm.keep, arm.measures) for arm in chosen().values()]
 
     while len(tuning.tuned) < len(arms):
         left = len(arms) - len(tuning.tuned)
-        train_arms([*tuning.needed(), *claim_runs()], f"settings of {left} of {len(arms)} arms")
+        tries = [_Wanted(cell, seeds, arm.keep) for arm, cell, seeds in tuning.needed()]
+        train_all([*tries, *claim_runs()], f"settings of {left} of {len(arms)} arms")
         tuning.learn()
-    train_arms(claim_runs(), f"{len(arms)} arms at their best settings")
+    train_all(claim_runs(), f"{len(arms)} arms at their best settings")
     best = chosen()
     return Results(
         arms=best,
         summaries={name: store.summaries(arm.run.cell, arm.claim_seeds(knobs)) for name, arm in best.items()},
         traces={
-            name: store.cell_traces(arm.run.cell, arm.claim_seeds(knobs), {"study": study.name, "arm": name})
+            name: store.cell_traces(
+                arm.run.cell, arm.claim_seeds(knobs), {"study": study.name, "arm": name}, arm.measures
+            )
             for name, arm in best.items()
             if arm.keep is Keep.CURVES
         },
@@ -84,8 +97,9 @@ def stored(study: Study, preset: str, knobs: Any, store: Store) -> Results:
                 f"run: headstart run {study.command} --preset {preset}"
             )
 
-    def no_training(runs: list[Run], keep: Keep, title: str) -> None:
+    def no_training(runs: list[Run], keep: Keep, title: str, measures: tuple[Measure, ...]) -> None:
         refuse(sum(run.seed not in store.seeds(run.cell, keep) for run in runs), "runs")
+        refuse(sum(bool(store.measured.lacking(run.cell, run.seed, measures)) for run in runs), "measured runs")
 
     return gather(study, knobs, store, no_training, lambda sims: refuse(len(missing(sims, store)), "simulations"))
 
@@ -117,8 +131,8 @@ def conduct(
     try:
         with progress:
 
-            def train(runs: list[Run], keep: Keep, title: str) -> None:
-                execute(runs, store, pool, device, progress, title, keep)
+            def train(runs: list[Run], keep: Keep, title: str, measures: tuple[Measure, ...]) -> None:
+                execute(runs, store, pool, device, progress, title, keep, measures)
                 store.studies.set_seconds(session, time.monotonic() - began)
 
             def simulate(simulations: Sequence[Simulation]) -> None:
