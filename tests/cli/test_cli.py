@@ -112,7 +112,7 @@ def test_show_prints_the_study_with_its_claims(call, smoke_store):
     assert {"study", "paper", "figures", "preset", "seeds", "commit", "machine", "minutes", "claims"} <= set(data)
     assert data["preset"] == "smoke"
     assert all(list(claim) == CLAIM_FIELDS for claim in data["claims"])
-    assert all(min(t["rates"]) < t["rate"] < max(t["rates"]) for t in data["learning_rates"].values())
+    assert all(choice["inside"] and len(choice["tries"]) >= 8 for choice in data["choices"].values())
 
 
 def test_show_before_a_run_prints_the_method_and_the_command(call):
@@ -201,7 +201,7 @@ def test_a_second_run_trains_nothing_and_more_seeds_extend_it(call, smoke_store,
     assert err == ""
     more = json.loads(call(*args, "--seeds", "4")[1])
     assert more["seeds"] == 4
-    assert more["learning_rates"] == first["learning_rates"]
+    assert more["choices"] == first["choices"]
 
 
 def test_report_writes_picture_page_and_json_and_renews_the_readme(call, smoke_store, tmp_path):

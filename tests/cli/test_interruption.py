@@ -58,7 +58,7 @@ def claims(path):
     out, err = process.communicate(timeout=300)
     assert process.returncode == 0, err
     report = json.loads(out)
-    return report["claims"], report["learning_rates"]
+    return report["claims"], report["choices"]
 
 
 @pytest.fixture(scope="module")
@@ -116,7 +116,7 @@ def test_two_runs_of_one_study_into_one_store_lose_nothing(tmp_path, undisturbed
     assert [process.returncode for process in processes] == [0, 0], outs
     for out, _ in outs:
         report = json.loads(out)
-        assert (report["claims"], report["learning_rates"]) == undisturbed
+        assert (report["claims"], report["choices"]) == undisturbed
 
 
 @pytest.mark.slow

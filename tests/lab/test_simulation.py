@@ -135,9 +135,9 @@ def test_explain_counts_simulations(store, capsys):
 def test_the_page_of_a_study_without_arms_has_no_table_of_learning_rates(store, tmp_path):
     outcome = conduct(STUDY, "laptop", Knobs(), store, Silent())
     _, page, data = write_report(STUDY, outcome.results, outcome.report, tmp_path / "results")
-    assert "Learning rates" not in page.read_text()
+    assert "Settings, chosen" not in page.read_text()
     assert "| the largest is above 10 | 27 [27, 27] | no number | **holds** |" in page.read_text()
-    assert json.loads(data.read_text())["learning_rates"] == {}
+    assert json.loads(data.read_text())["choices"] == {}
 
 
 def test_a_part_that_is_not_plain_values_is_refused(store):

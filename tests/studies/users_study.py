@@ -38,8 +38,8 @@ def arms(knobs):
     budget = hs.Budget(knobs.steps, 5)
     run = hs.Run(Majority(5), hs.MLP(4), hs.Online(), hs.MSE(), hs.SGD(0.1), hs.Batch(8), budget=budget)
     return [
-        hs.Arm("small", "16", replace(run, plan=hs.Fixed(16)), hs.Sweep(0.1, 0.2), hs.Side.SMALL),
-        hs.Arm("large", "fresh", run, hs.Sweep(0.1, 0.2), hs.Side.LARGE),
+        hs.Arm("small", "16", replace(run, plan=hs.Fixed(16)), hs.rates(0.1, 0.2), hs.Side.SMALL),
+        hs.Arm("large", "fresh", run, hs.rates(0.1, 0.2), hs.Side.LARGE),
     ]
 
 

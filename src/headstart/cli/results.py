@@ -11,7 +11,7 @@ from headstart.cli.options import Json, StorePath, StudyName, app, console, prin
 from headstart.core.errors import HeadstartError
 from headstart.lab.conduct import make_report, stored
 from headstart.lab.figures import save_figure
-from headstart.lab.report import claims_table, print_finding, scoreboard
+from headstart.lab.report import choice_words, claims_table, print_finding, scoreboard
 from headstart.lab.results import Results
 from headstart.lab.store import Store, default_path, open_store
 from headstart.lab.study import Study
@@ -111,8 +111,8 @@ def show(
     screen = console()
     print_finding(report, screen)
     screen.print(claims_table(report))
-    for name, tuned in report["learning_rates"].items():
-        screen.print(f"{name}: lr {tuned['rate']:g} of {len(tuned['rates'])} tried", highlight=False)
+    for name, choice in report["choices"].items():
+        screen.print(f"{name}: {choice_words(choice)}, of {len(choice['tries'])} tried", highlight=False)
 
 
 @app.command

@@ -59,8 +59,10 @@ def decode(data: Any) -> Any:
     """The inverse of `encode`: imports `module:Class` and calls it, so other people's parts work too."""
     if isinstance(data, list):
         return tuple(decode(v) for v in data)
-    if not isinstance(data, dict) or "type" not in data:
+    if not isinstance(data, dict):
         return data
+    if "type" not in data:
+        return {key: decode(value) for key, value in data.items()}
     module, _, name = str(data["type"]).partition(":")
     try:
         kind: Any = importlib.import_module(module)

@@ -1,6 +1,7 @@
 """Level 6: studies, claims, the runner and the store."""
 
 from headstart.lab.arms import Arm, Knobs, Side
+from headstart.lab.axes import Axis
 from headstart.lab.claims import (
     Checked,
     Claim,
@@ -21,18 +22,22 @@ from headstart.lab.claims import (
 from headstart.lab.conduct import conduct, stored
 from headstart.lab.coordinate_check import coordinate_check
 from headstart.lab.results import Results
+from headstart.lab.scores import Area, Final, TimeToTarget
 from headstart.lab.simulation import Simulated, Simulation
 from headstart.lab.store import Keep, Store, open_store
 from headstart.lab.study import Study
-from headstart.lab.sweep import RateOf, Sweep
+from headstart.lab.sweep import RateOf, Sweep, rates
 from headstart.lab.train import train
 from headstart.measures import Estimate, bootstrap, share
 
 __all__ = [
+    "Area",
     "Arm",
+    "Axis",
     "Checked",
     "Claim",
     "Estimate",
+    "Final",
     "FinalRatio",
     "GapRatio",
     "Keep",
@@ -48,6 +53,7 @@ __all__ = [
     "Study",
     "Sweep",
     "TimeRatio",
+    "TimeToTarget",
     "Typical",
     "Verdict",
     "Within",
@@ -59,6 +65,7 @@ __all__ = [
     "conduct",
     "coordinate_check",
     "open_store",
+    "rates",
     "share",
     "stored",
     "time_bounds",

@@ -3,13 +3,12 @@
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 from headstart.core.errors import HeadstartError
-from headstart.core.trace import Summary
 from headstart.lab import provenance
 from headstart.lab.arms import Arm
+from headstart.lab.axes import with_values
 from headstart.lab.finding import fill_finding
 from headstart.lab.ledger import Serving
 from headstart.lab.progress import Progress
@@ -18,14 +17,25 @@ from headstart.lab.runner import execute
 from headstart.lab.simulation import Simulation, missing, simulate_missing
 from headstart.lab.store import Keep, Store
 from headstart.lab.study import Study, edition
-from headstart.lab.sweep import RateOf, Sweep, Tuned, with_rate
+from headstart.lab.sweep import Sweep
+from headstart.lab.tuning import Tuning
 from headstart.lab.workers import Serial, Workers
+from headstart.measures import Measure
 from headstart.run import Run
 
-# Called with (runs, what of them to keep, a title): sees to it that they are in the store.
-Train = Callable[[list[Run], Keep, str], None]
+# Called with (runs, what of them to keep, a title, measures): sees to it that they are in the store.
+Train = Callable[[list[Run], Keep, str, tuple[Measure, ...]], None]
 # Called with simulations: the same for them.
 Simulate = Callable[[Sequence[Simulation]], None]
+
+
+class _Wanted(NamedTuple):
+    """A cell at seeds that must be in the store, and what of it."""
+
+    run: Run
+    seeds: list[int]
+    keep: Keep
+    measures: tuple[Measure, ...] = ()
 
 
 def gather(study: Study, knobs: Any, store: Store, train: Train, simulate: Simulate) -> Results:
@@ -36,46 +46,42 @@ def gather(study: Study, knobs: Any, store: Store, train: Train, simulate: Simul
     would leave cores idle.
     """
     arms = {arm.name: arm for arm in study.arms(knobs)}
-    lenders = {name: arm.sweep.arm for name, arm in arms.items() if isinstance(arm.sweep, RateOf)}
     parts = {simulation.name: simulation.part for simulation in study.simulations(knobs)}
     if parts:
         simulate(study.simulations(knobs))
 
-    def train_arms(wanted: list[tuple[Arm, list[Run], list[int]]], title: str) -> None:
-        for keep in dict.fromkeys(arm.keep for arm, _, _ in wanted):
-            chosen = [(cells, seeds) for arm, cells, seeds in wanted if arm.keep is keep]
-            train([run.at(seed) for cells, seeds in chosen for run in cells for seed in seeds], keep, title)
+    def train_all(wanted: list[_Wanted], title: str) -> None:
+        for kind in dict.fromkeys((each.keep, each.measures) for each in wanted):
+            alike = [each for each in wanted if (each.keep, each.measures) == kind]
+            train([each.run.at(seed) for each in alike for seed in each.seeds], kind[0], title, kind[1])
 
-    def summaries_of(arm: Arm, run: Run) -> list[Summary]:
-        return store.summaries(run.cell, arm.selection_seeds(knobs))
+    tuning = Tuning(arms, study.compared(knobs), knobs, store)
 
-    def claim_runs() -> list[tuple[Arm, list[Run], list[int]]]:
-        return [(arm, [arm.run], arm.claim_seeds(knobs)) for arm in chosen.values()]
+    def chosen() -> dict[str, Arm]:
+        known = {name: arm for name, arm in arms.items() if name in tuning.tuned}
+        return {name: replace(arm, run=with_values(arm.run, tuning.tuned[name].values)) for name, arm in known.items()}
 
-    searches = {name: arm.search for name, arm in arms.items() if name not in lenders}
-    tuned: dict[str, Tuned] = {}
-    chosen: dict[str, Arm] = {}
-    while len(chosen) < len(arms):
-        searching = {name: search for name, search in searches.items() if name not in tuned}
-        cells = [(arms[name], search.needed(), arms[name].selection_seeds(knobs)) for name, search in searching.items()]
-        train_arms([*cells, *claim_runs()], f"learning rates, {len(searching)} of {len(arms)} arms")
-        tuned |= {name: s.tuned() for name, s in searching.items() if s.learn(partial(summaries_of, arms[name]))}
-        tuned |= {name: tuned[lender].lent() for name, lender in lenders.items() if lender in tuned}
-        chosen = {
-            name: replace(arm, run=with_rate(arm.run, tuned[name].rate, tuned[name].beta2))
-            for name, arm in arms.items()
-            if name in tuned
-        }
-    train_arms(claim_runs(), f"{len(arms)} arms at their best rate")
+    def claim_runs() -> list[_Wanted]:
+        return [_Wanted(arm.run, arm.claim_seeds(knobs), arm.keep, arm.measures) for arm in chosen().values()]
+
+    while len(tuning.tuned) < len(arms):
+        left = len(arms) - len(tuning.tuned)
+        tries = [_Wanted(cell, seeds, arm.keep) for arm, cell, seeds in tuning.needed()]
+        train_all([*tries, *claim_runs()], f"settings of {left} of {len(arms)} arms")
+        tuning.learn()
+    train_all(claim_runs(), f"{len(arms)} arms at their best settings")
+    best = chosen()
     return Results(
-        arms=chosen,
-        summaries={name: store.summaries(arm.run.cell, arm.claim_seeds(knobs)) for name, arm in chosen.items()},
+        arms=best,
+        summaries={name: store.summaries(arm.run.cell, arm.claim_seeds(knobs)) for name, arm in best.items()},
         traces={
-            name: store.cell_traces(arm.run.cell, arm.claim_seeds(knobs), {"study": study.name, "arm": name})
-            for name, arm in chosen.items()
+            name: store.cell_traces(
+                arm.run.cell, arm.claim_seeds(knobs), {"study": study.name, "arm": name}, arm.measures
+            )
+            for name, arm in best.items()
             if arm.keep is Keep.CURVES
         },
-        tuned={name: tuned[name] for name in arms},
+        tuned={name: tuning.tuned[name] for name in arms},
         knobs=knobs,
         simulations={name: store.simulation(part) for name, part in parts.items()},
         parts=parts,
@@ -92,8 +98,9 @@ def stored(study: Study, preset: str, knobs: Any, store: Store) -> Results:
                 f"run: headstart run {study.command} --preset {preset}"
             )
 
-    def no_training(runs: list[Run], keep: Keep, title: str) -> None:
+    def no_training(runs: list[Run], keep: Keep, title: str, measures: tuple[Measure, ...]) -> None:
         refuse(sum(run.seed not in store.seeds(run.cell, keep) for run in runs), "runs")
+        refuse(sum(bool(store.measured.lacking(run.cell, run.seed, measures)) for run in runs), "measured runs")
 
     return gather(study, knobs, store, no_training, lambda sims: refuse(len(missing(sims, store)), "simulations"))
 
@@ -125,8 +132,8 @@ def conduct(
     try:
         with progress:
 
-            def train(runs: list[Run], keep: Keep, title: str) -> None:
-                execute(runs, store, pool, device, progress, title, keep)
+            def train(runs: list[Run], keep: Keep, title: str, measures: tuple[Measure, ...]) -> None:
+                execute(runs, store, pool, device, progress, title, keep, measures)
                 store.studies.set_seconds(session, time.monotonic() - began)
 
             def simulate(simulations: Sequence[Simulation]) -> None:
@@ -141,13 +148,13 @@ def conduct(
 
 
 def _serving(results: Results) -> list[Serving]:
-    """The cells of every arm: its learning rates with the beta2 that was chosen, and the one its claims are about."""
+    """The cells of every arm: all that its sweep tried, and the one its claims are about."""
     rows = []
     for name, arm in results.arms.items():
-        tuned = results.tuned[name]
-        cells = sorted({with_rate(arm.run, rate, tuned.beta2).cell for rate in tuned.rates})
         if isinstance(arm.sweep, Sweep):
-            rows += [Serving(name, "selection", cell, arm.selection_seeds(results.knobs)) for cell in cells]
+            seeds = arm.selection_seeds(results.knobs)
+            tries = {with_values(arm.run, values).cell: s.num_seeds for values, s in results.tuned[name].tries}
+            rows += [Serving(name, "selection", cell, seeds[:num]) for cell, num in sorted(tries.items())]
         rows.append(Serving(name, "claim", arm.run.cell, arm.claim_seeds(results.knobs)))
     return rows
 
@@ -182,7 +189,7 @@ def make_report(study: Study, preset: str, results: Results, store: Store) -> di
         "commit": ", ".join(store.commits(_cells(results), results.parts.values())),
         "machine": provenance.machine(),
         "minutes": round(store.studies.seconds(key) / 60, 2),
-        "learning_rates": {name: tuned.to_json() for name, tuned in results.tuned.items()},
+        "choices": {name: tuned.to_json() for name, tuned in results.tuned.items()},
         "diverged": {name: count for name, count in diverged.items() if count},
         "claims": claims,
     }

@@ -46,6 +46,11 @@ CREATE {kind} IF NOT EXISTS states (
 CREATE {kind} IF NOT EXISTS costs (
   cell TEXT, seed INTEGER, steps INTEGER NOT NULL, samples INTEGER NOT NULL, flops REAL NOT NULL,
   seconds REAL NOT NULL, PRIMARY KEY (cell, seed)) WITHOUT ROWID;
+CREATE {kind} IF NOT EXISTS measured (
+  cell TEXT, seed INTEGER, measure TEXT, json TEXT NOT NULL, checksum INTEGER NOT NULL, data BLOB NOT NULL,
+  PRIMARY KEY (cell, measure, seed)) WITHOUT ROWID;
+CREATE {kind} IF NOT EXISTS choices (
+  choice TEXT PRIMARY KEY, checksum INTEGER NOT NULL, json TEXT NOT NULL, created REAL NOT NULL) WITHOUT ROWID;
 """
 
 

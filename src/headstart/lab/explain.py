@@ -4,8 +4,10 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from headstart.engines import choose
+from headstart.lab.search import Search
 from headstart.lab.store import Store
 from headstart.lab.study import Study
+from headstart.lab.sweep import Sweep
 
 
 def explain_studies(chosen: Sequence[tuple[Study, Any]], store: Store) -> list[dict[str, Any]]:
@@ -30,9 +32,10 @@ def _rows(study: Study, knobs: Any, store: Store, counted: set[Any]) -> list[dic
     rows: list[dict[str, Any]] = []
     for arm in study.arms(knobs):
         choice = choose(arm.run)
-        cells, seeds = arm.search.needed(), arm.selection_seeds(knobs)
+        cells = Search(arm.run, arm.sweep, arm.selection_seeds(knobs)).needed() if isinstance(arm.sweep, Sweep) else []
+        seeds = arm.selection_seeds(knobs)
         # Before a rate is chosen, the claim runs of two arms are the same if the arms are.
-        runs = _new(((cell.cell, seed) for cell in cells for seed in seeds), counted)
+        runs = _new(((cell.cell, seed) for cell, its in cells for seed in its), counted)
         runs += _new(((arm.run.cell, arm.sweep, len(seeds), seed) for seed in arm.claim_seeds(knobs)), counted)
         rows.append(
             {
@@ -41,7 +44,7 @@ def _rows(study: Study, knobs: Any, store: Store, counted: set[Any]) -> list[dic
                 "engine": choice.engine.name,
                 "reasons": dict(choice.reasons),
                 "runs": runs,
-                "stored": sum(len(store.seeds(cell.cell, arm.keep) & set(seeds)) for cell in cells),
+                "stored": sum(len(store.seeds(cell.cell, arm.keep) & set(its)) for cell, its in cells),
                 "seconds_a_run": round(choice.engine.seconds(arm.run), 2),
                 "megabytes_a_run": round(choice.engine.memory(arm.run) / 2**20, 1),
             }

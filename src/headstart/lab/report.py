@@ -91,14 +91,6 @@ def _freshen(study: str, path: Path) -> None:
         write_text(path, "".join(f"{name}\n" for name in listed if name != study))
 
 
-def _kept(tuned: Mapping[str, Any]) -> str:
-    return "" if tuned.get("learned", True) else ", kept: none is above chance"
-
-
-def _beta2(tuned: Mapping[str, Any]) -> str:
-    return f", beta2 {tuned['beta2']:g}" if "beta2" in tuned else ""
-
-
 def _settings(study: Study, report: Mapping[str, Any]) -> str:
     """The --set options that make the preset what was run."""
     preset = json.loads(json.dumps(asdict(study.presets[report["preset"]])))
@@ -107,14 +99,6 @@ def _settings(study: Study, report: Mapping[str, Any]) -> str:
 
 
 def _page(study: Study, report: Mapping[str, Any], picture: str) -> str:
-    rates = "".join(
-        f"| {name} | {tuned['rate']:g}{_beta2(tuned)}{_kept(tuned)} "
-        f"| {min(tuned['rates']):g} to {max(tuned['rates']):g} ({tuned.get('num_tried', len(tuned['rates']))}) |\n"
-        for name, tuned in report["learning_rates"].items()
-    )
-    if rates:
-        said = "Learning rates, chosen on other seeds by the area under the mean test curve:"
-        rates = f"{said}\n\n| arm | rate | tried |\n|---|---|---|\n{rates}\n"
     command = f"headstart run {study.command} --preset {report['preset']}{_settings(study, report)}"
     opening = "".join(f"{part}\n\n" for part in (_draft(report), report.get("finding")) if part)
     return (
@@ -122,12 +106,55 @@ def _page(study: Study, report: Mapping[str, Any], picture: str) -> str:
         f"{report['paper']}, {report['figures']}. `{command}`, {seeds_of(report)}, "
         f"{report['minutes']:.1f} minutes on {report['machine']}, commit {report['commit']}.\n\n"
         f"![{study.title}]({picture})\n\n{_claims(report['claims'])}\n\n"
-        f"{rates}```text\n{study.doc.strip()}\n```\n"
+        f"{choices_table(report['choices'])}```text\n{study.doc.strip()}\n```\n"
     )
 
 
 def _draft(report: Mapping[str, Any]) -> str:
     return f"> **Not from a clean tree:** {'; '.join(report['draft'])}." if report.get("draft") else ""
+
+
+def choices_table(choices: Mapping[str, Any]) -> str:
+    """What the sweep of each arm chose, from what, and by which score; nothing for a study without sweeps."""
+    swept = {name: choice for name, choice in choices.items() if choice["tries"]}
+    if not swept:
+        return ""
+    rows = "".join(
+        f"| {name} | {choice_words(choice)} | {_tried(choice['tries'])} | {choice['by']} |\n"
+        for name, choice in swept.items()
+    )
+    said = "Settings, chosen on other seeds than those of the claims:"
+    return f"{said}\n\n| arm | chosen | tried | by |\n|---|---|---|---|\n{rows}\n"
+
+
+def choice_words(choice: Mapping[str, Any]) -> str:
+    """The values of a choice, and whether they were really chosen."""
+    said = ", ".join(f"{_last(path)} {_value(value)}" for path, value in choice["values"].items())
+    if not choice["learned"]:
+        return f"{said}, kept: none is above chance"
+    return said if choice["inside"] else f"{said}, at the end of what was tried"
+
+
+def _tried(tries: Sequence[Mapping[str, Any]]) -> str:
+    """The range of each value that was varied, with the number of tries and of seeds."""
+    paths = {path: [t["values"][path] for t in tries] for path in tries[0]["values"]}
+    parts = []
+    for path, values in paths.items():
+        if all(isinstance(v, int | float) for v in values):
+            parts.append(f"{_last(path)} {min(values):g} to {max(values):g}")
+        else:
+            parts.append(f"{len({json.dumps(v) for v in values})} values of {_last(path)}")
+    most = max(t["num_seeds"] for t in tries)
+    return f"{', '.join(parts)}; {len(tries)} tries, {most} seeds"
+
+
+def _last(path: str) -> str:
+    """A path without the part of the Run that holds it."""
+    return path.partition(".")[2] or path
+
+
+def _value(value: Any) -> str:
+    return f"{value:g}" if isinstance(value, int | float) else json.dumps(value)
 
 
 def _claims(claims: Sequence[Mapping[str, Any]]) -> str:

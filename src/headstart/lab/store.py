@@ -26,10 +26,12 @@ from headstart.core.trace import Status, Summary, Trace, Traces
 from headstart.core.units import Cost
 from headstart.engines import Outcome, value_names
 from headstart.lab import provenance
+from headstart.lab.choices import Choices
 from headstart.lab.database import Database
 from headstart.lab.ledger import Ledger
+from headstart.lab.measured import Measured
 from headstart.lab.states import States
-from headstart.measures import area_under
+from headstart.measures import Measure, area_under
 from headstart.run import Run
 
 _AXES = ("step", "samples", "flops")
@@ -68,13 +70,15 @@ def summarise(run: Run, trace: Trace) -> Summary:
 class Store:
     """An open store. Use it as a context manager, or call `close`.
 
-    `studies` is what it knows of studies, `states` the States of runs that others start from.
+    `studies` is what it knows of studies, `states` the States of runs that others start from, `choices` what sweeps
+    chose, `measured` what measures saw.
     """
 
     def __init__(self, path: Path) -> None:
         self.path = path
         self._db = Database(path)
         self.studies, self.states = Ledger(self._db), States(self._db)
+        self.choices, self.measured = Choices(self._db), Measured(self._db)
 
     def close(self) -> None:
         """Close the file."""
@@ -135,6 +139,7 @@ class Store:
                 self._db.execute("INSERT OR IGNORE INTO cells VALUES (?, ?, ?)", (cell, trained[0].run.json, names))
                 there = self.seeds(cell)
                 new = [o.trace for o in trained if o.trace.seed not in there]
+                self._compare([o for o in trained if o.measured and o.trace.seed in there])
                 if keep is Keep.CURVES and new:
                     self._add_chunk(cell, new, batch)
             summaries = [summarise(o.run, o.trace) for o in outcomes]
@@ -148,6 +153,20 @@ class Store:
             for o in outcomes:
                 for at in o.states:
                     self.states.add(o, at)
+                self.measured.add(o.run.cell, o.run.seed, o.measured)
+
+    def _compare(self, again: Sequence[Outcome]) -> None:
+        """Raise where a run that was trained again for a measure is not the run that is stored."""
+        for outcome in again:
+            new = outcome.trace
+            (old,) = self.cell_traces(new.cell, [new.seed])
+            same = np.array_equal(old.steps, new.steps) and old.status == new.status
+            if not same or any(not np.allclose(old[n], new[n], 1e-5, 1e-7, equal_nan=True) for n in old.values):
+                raise HeadstartError(
+                    f"cell {new.cell} seed {new.seed} was trained again, to be measured on the way, and came out "
+                    f"otherwise than store {self.path} has it, by another machine or version "
+                    f"({', '.join(self.commits([new.cell]))}); measure into another store with --store PATH"
+                )
 
     def _add_batch(self, engine: str) -> int | None:
         made = json.dumps({"commit": provenance.commit(), "machine": provenance.machine(), **provenance.versions()})
@@ -184,9 +203,13 @@ class Store:
         return list(found.values()) if seeds is None else [found[seed] for seed in seeds]
 
     def cell_traces(
-        self, cell: str, seeds: Iterable[int] | None = None, labels: Mapping[str, str] | None = None
+        self,
+        cell: str,
+        seeds: Iterable[int] | None = None,
+        labels: Mapping[str, str] | None = None,
+        measures: Sequence[Measure] = (),
     ) -> Traces:
-        """The stored traces of a cell in the order of `seeds` (default: all, ascending)."""
+        """The stored traces of a cell in the order of `seeds` (default: all, ascending), with what measures saw."""
         rows = {
             seed: rest
             for seed, *rest in self._db.execute(
@@ -208,7 +231,9 @@ class Store:
             steps, samples, flops = (arrays[name][:num] for name in _AXES)
             curves = {k: v.reshape(-1, len(arrays["step"]))[place, :num] for k, v in arrays.items() if k not in _AXES}
             before = costs.get(seed, Cost())
-            out.append(Trace(cell, seed, steps, samples, flops, curves, Status(status), seconds, labels or {}, before))
+            seen = {measure: self.measured.get(cell, seed, measure) for measure in measures}
+            how = (Status(status), seconds, labels or {}, before, seen)
+            out.append(Trace(cell, seed, steps, samples, flops, curves, *how))
         return Traces(tuple(out))
 
     def _curves(self, chunk: int) -> dict[str, NDArray[Any]]:
@@ -238,6 +263,8 @@ class Store:
                 for table, column in (("curves", "chunk"), ("runs", "chunk"), ("chunks", "id")):
                     self._db.execute(f"DELETE FROM {table} WHERE {column} = ?", (chunk,))
             self.states.repair()
+            self.choices.repair()
+            self.measured.repair()
             self._db.executemany("DELETE FROM simulations WHERE simulation = ?", [(key,) for key in spoilt])
         return bad
 

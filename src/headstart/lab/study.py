@@ -13,7 +13,7 @@ from headstart.lab.finding import check_finding
 from headstart.lab.ledger import Edition
 from headstart.lab.results import Results
 from headstart.lab.simulation import Simulation, check_names
-from headstart.lab.sweep import RateOf
+from headstart.lab.tuning import check_sweeps
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -70,18 +70,18 @@ class Study:
 
     def validate(self, knobs: Any) -> None:
         """Build every arm, simulation and claim, so that a mistake is met before anything is trained."""
-        swept = {arm.name: not isinstance(arm.sweep, RateOf) for arm in self.arms(knobs)}
-        arms = list(swept)
-        for arm in self.arms(knobs):
-            if isinstance(arm.sweep, RateOf) and not swept.get(arm.sweep.arm, False):
-                own = ", ".join(name for name in arms if swept[name])
-                raise HeadstartError(f"arm {arm.name!r} has the rate of {arm.sweep.arm!r}; arms with their own: {own}")
+        arms = {arm.name: arm for arm in self.arms(knobs)}
+        check_sweeps(arms, self.compared(knobs))
         check_names(self.simulations(knobs))
         check_finding(self.finding, [claim.id for claim in self.claims(knobs)])
         for claim in self.claims(knobs):
             for name in getattr(claim.estimate, "arms", ()):
                 if name not in arms:
                     raise HeadstartError(f"claim {claim.id!r} names the arm {name!r}; there are {', '.join(arms)}")
+
+    def compared(self, knobs: Any) -> list[tuple[str, ...]]:
+        """The arms that each claim compares."""
+        return [tuple(getattr(claim.estimate, "arms", ())) for claim in self.claims(knobs)]
 
     def check(self, results: Results) -> list[Checked]:
         """Every claim, computed."""

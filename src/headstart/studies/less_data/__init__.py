@@ -154,7 +154,7 @@ class Panel:
                 name=self.arm(line.name),
                 label=line.label,
                 run=replace(self.run, plan=line.plan, methods=line.methods),
-                sweep=None if self.rates is None else lab.Sweep(*self.rates, beta2=self.beta2),
+                sweep=None if self.rates is None else lab.rates(*self.rates, beta2=self.beta2),
                 side=line.side,
                 seeds_factor=self.seeds_factor,
             )

@@ -125,7 +125,7 @@ class Panel:
                 name=self.arm(side, i, j),
                 label=f"{side}, s1 = 2^{i:g}, s2 = 2^{j:g}",
                 run=self._run(side, i, j),
-                sweep=lab.Sweep(*self.rates),
+                sweep=lab.rates(*self.rates),
                 side=side,
                 keep=lab.Keep.SUMMARY,
                 seeds_factor=self.seeds_factor,
