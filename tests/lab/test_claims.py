@@ -171,7 +171,7 @@ def test_a_claim_reports_an_unbounded_end_as_null():
 
 
 CLAIM_FIELDS = (
-    ["id", "kind", "statement", "paper", "estimate", "low", "high", "arrivals", "horizon", "known", "verdict"]
+    ["id", "kind", "statement", "paper", "estimate", "low", "high", "known", "arrivals", "horizon", "beside", "verdict"]
 )  # fmt: skip
 
 
