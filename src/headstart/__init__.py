@@ -20,6 +20,7 @@ from headstart.lab import (
     Arm,
     Axis,
     Claim,
+    Computed,
     Final,
     FinalRatio,
     Keep,
@@ -28,8 +29,6 @@ from headstart.lab import (
     RateOf,
     Results,
     Side,
-    Simulated,
-    Simulation,
     Store,
     Study,
     Sweep,
@@ -44,6 +43,7 @@ from headstart.lab import (
     open_store,
     rates,
     train,
+    trained,
 )
 from headstart.lab.figures import draw_curve, house_style
 from headstart.lab.probe import probe
@@ -146,6 +146,7 @@ __all__ = [
     "ByRole",
     "Carry",
     "Claim",
+    "Computed",
     "Constant",
     "Correlation",
     "CorrelationLoss",
@@ -221,8 +222,6 @@ __all__ = [
     "Side",
     "Signature",
     "Signs",
-    "Simulated",
-    "Simulation",
     "SingleIndex",
     "Site",
     "Split",
@@ -269,6 +268,7 @@ __all__ = [
     "repeat_first",
     "sign_accuracy",
     "train",
+    "trained",
 ]
 
 # Names of version 0.1 that are gone, each with what to write instead.
@@ -276,6 +276,8 @@ _REMOVED = {
     "QueryKey": "LayerScale.query_key(rate=..., init=...)",
     "ModularAddition": "ModularArithmetic(...)",
     "ModularMultiplication": 'ModularArithmetic(..., operation="multiplication")',
+    "Simulation": "Study(computed=lambda knobs, arms: {name: part})",
+    "Simulated": "Computed, whose parts have compute() instead of simulate()",
     "Symbols": "nothing: a Transformer looks up the symbols that its task has",
 }
 

@@ -6,7 +6,7 @@ import headstart as hs
 
 
 def largest(results):
-    value = float(results.simulations["powers"]["power"].max())
+    value = float(results.computed["powers"]["power"].max())
     return hs.Estimate(value, value - 1, value + 1, arrivals=0.926, horizon=2500.0)
 
 
@@ -21,7 +21,7 @@ def figure(results, given=None):
     from matplotlib.figure import Figure
 
     given = given or Figure()
-    given.subplots().plot(results.simulations["powers"]["power"])
+    given.subplots().plot(results.computed["powers"]["power"])
     return given
 
 
@@ -40,7 +40,7 @@ STUDY = hs.Study(
     figures="no figure",
     presets={"laptop": hs.Knobs(), "smoke": hs.Knobs()},
     minutes={"laptop": 0.1, "smoke": 0.1},
-    simulations=lambda knobs: [hs.Simulation("powers", Powers(3.0))],
+    computed=lambda knobs, arms: {"powers": Powers(3.0)},
     claims=claims,
     figure=figure,
     doc="A study without arms.",

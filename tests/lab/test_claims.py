@@ -170,9 +170,8 @@ def test_a_claim_reports_an_unbounded_end_as_null():
     assert data["kind"] == "secondary"
 
 
-CLAIM_FIELDS = (
-    ["id", "kind", "statement", "paper", "estimate", "low", "high", "arrivals", "horizon", "axis", "known", "verdict"]
-)  # fmt: skip
+CLAIM_FIELDS = ["id", "kind", "statement", "paper", "estimate", "low", "high"]
+CLAIM_FIELDS += ["known", "arrivals", "horizon", "axis", "beside", "verdict"]
 
 
 # The primary endpoint: the restricted mean time to a target.
@@ -282,3 +281,14 @@ def test_absence_is_rarely_said_of_an_effect_that_is_there_and_often_where_none_
         said[ratio] = np.mean([verdict is ABSENT for verdict in verdicts])
     assert said[0.85] < 0.03
     assert said[1.0] > 0.7
+
+
+def test_the_median_seed_and_the_mean_curve_stand_beside_the_endpoint_and_decide_nothing():
+    made = results([20] * 18 + [None] * 2, [80] * 20)
+    claim = hs.Claim("c", "sooner", "-", hs.below(1), hs.TimeRatio("s", "l", 0.95))
+    checked = check_claim(claim, made)
+    assert checked.verdict is HOLDS
+    assert checked.beside.keys() == {"median seed", "mean curve"}
+    assert checked.beside["mean curve"].high == float("inf")
+    assert checked.to_json()["beside"]["median seed"]["estimate"] == pytest.approx(0.25, abs=0.02)
+    assert check_claim(replace(claim, estimate=curve_ratio("s", "l", 0.95)), made).to_json()["beside"] == {}

@@ -142,6 +142,16 @@ def test_a_page_opens_with_its_finding_and_folds_what_is_not_primary(reported):
     assert end == "</details>"
 
 
+def test_other_readings_of_a_time_stand_beside_it(tmp_path):
+    reading = {"estimate": 0.8, "low": 0.7, "high": 0.9, "known": "exactly"}
+    with hs.open_store(tmp_path / "s.sqlite") as store:
+        outcome = conduct(STUDY, "laptop", STUDY.knobs(), store, Silent())
+    outcome.report["claims"][2]["beside"] = {"median seed": reading, "mean": reading}
+    page = write_report(STUDY, outcome.results, outcome.report, tmp_path / "results")[1].read_text()
+    small = "<small>median seed 0.8 [0.7, 0.9]</small><br><small>mean 0.8 [0.7, 0.9]</small>"
+    assert f"| another look | not reached [1, ∞]<br>{small} | none |" in page
+
+
 def test_a_page_without_a_finding_and_without_primary_claims_is_as_before(reported):
     old = replace(STUDY, finding="", claims=lambda k: [replace(c, kind=hs.Kind.SECONDARY) for c in STUDY.claims(k)])
     page, _ = reported(old)

@@ -185,7 +185,7 @@ def export(
     with open_store(store) as opened:
         traces = opened.traces(study=find(study).name)
         if not len(traces):
-            raise HeadstartError(f"{study} trains nothing and has no traces; read its arrays by store.simulation(part)")
+            raise HeadstartError(f"{study} trains nothing and has no traces; read its arrays by store.computed(part)")
         frame = traces.to_pandas()
     try:
         out.parent.mkdir(parents=True, exist_ok=True)

@@ -19,11 +19,11 @@ from headstart.lab.claims import (
     closed,
     time_bounds,
 )
+from headstart.lab.computed import Computed, trained
 from headstart.lab.conduct import conduct, stored
 from headstart.lab.coordinate_check import coordinate_check
 from headstart.lab.results import Results
 from headstart.lab.scores import Area, Final, TimeToTarget
-from headstart.lab.simulation import Simulated, Simulation
 from headstart.lab.store import Keep, Store, open_store
 from headstart.lab.study import Study
 from headstart.lab.sweep import RateOf, Sweep, rates
@@ -36,6 +36,7 @@ __all__ = [
     "Axis",
     "Checked",
     "Claim",
+    "Computed",
     "Estimate",
     "Final",
     "FinalRatio",
@@ -46,8 +47,6 @@ __all__ = [
     "RateOf",
     "Results",
     "Side",
-    "Simulated",
-    "Simulation",
     "StatisticRatio",
     "Store",
     "Study",
@@ -70,4 +69,5 @@ __all__ = [
     "stored",
     "time_bounds",
     "train",
+    "trained",
 ]

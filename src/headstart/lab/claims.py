@@ -1,7 +1,7 @@
 """Claims: falsifiable sentences with an estimate, an interval and a verdict."""
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any, Protocol
 
@@ -126,36 +126,46 @@ class Claim:
 
 @dataclass(frozen=True)
 class Checked:
-    """A claim with what came out."""
+    """A claim with what came out, and beside it the same by other readings, which decide nothing."""
 
     claim: Claim
     estimate: Estimate
     verdict: Verdict
+    beside: Mapping[str, Estimate] = field(default_factory=dict)
 
     def to_json(self) -> dict[str, Any]:
-        """id, kind, statement, paper, estimate, low, high, known, arrivals, horizon, axis, verdict.
+        """id, kind, statement, paper, estimate, low, high, known, arrivals, horizon, axis, beside, verdict.
 
         An unbounded end is null, and so are arrivals, horizon and its axis of what is no time to a target.
         """
-        names = {"value": "estimate", "low": "low", "high": "high", "arrivals": "arrivals", "horizon": "horizon"}
-        numbers = {said: getattr(self.estimate, name) for name, said in names.items()}
-        rounded = {n: float(f"{v:.6g}") if v is not None and np.isfinite(v) else None for n, v in numbers.items()}
         return {
             "id": self.claim.id,
             "kind": str(self.claim.kind),
             "statement": self.claim.statement,
             "paper": self.claim.paper,
-            **rounded,
-            "axis": None if rounded["horizon"] is None else getattr(self.claim.estimate, "axis", None),
-            "known": str(self.estimate.known),
+            **_numbers(self.estimate),
+            "arrivals": _rounded(self.estimate.arrivals),
+            "horizon": _rounded(self.estimate.horizon),
+            "axis": None if self.estimate.horizon is None else getattr(self.claim.estimate, "axis", None),
+            "beside": {name: _numbers(estimate) for name, estimate in self.beside.items()},
             "verdict": str(self.verdict),
         }
+
+
+def _numbers(estimate: Estimate) -> dict[str, Any]:
+    names = {"estimate": estimate.value, "low": estimate.low, "high": estimate.high}
+    return {**{name: _rounded(value) for name, value in names.items()}, "known": str(estimate.known)}
+
+
+def _rounded(value: float | None) -> float | None:
+    return float(f"{value:.6g}") if value is not None and np.isfinite(value) else None
 
 
 def check_claim(claim: Claim, results: Results) -> Checked:
     """Compute a claim from stored traces."""
     estimate = claim.estimate(results)
-    return Checked(claim, estimate, claim.verdict(estimate))
+    beside = claim.estimate.beside(results) if isinstance(claim.estimate, TimeRatio) else {}
+    return Checked(claim, estimate, claim.verdict(estimate), beside)
 
 
 def check_paired(results: Results, arms: Sequence[str]) -> None:
@@ -263,6 +273,13 @@ class TimeRatio:
             nothing = float("nan")  # 1 by construction, which says nothing
             return Estimate(nothing, nothing, nothing, arrivals=arrivals, horizon=horizon)
         return replace(estimate, arrivals=arrivals, horizon=horizon)
+
+    def beside(self, results: Results) -> dict[str, Estimate]:
+        """What the median seed and the mean curve say, beside a restricted mean of the runs' own cost."""
+        if self.of is not Typical.RESTRICTED_MEAN or self.total:
+            return {}
+        others = (Typical.MEDIAN_SEED, Typical.MEAN_CURVE)
+        return {str(of): replace(self, of=of, horizon=None)(results) for of in others}
 
 
 @dataclass(frozen=True)

@@ -9,12 +9,12 @@ from headstart.core.errors import HeadstartError
 from headstart.lab import provenance
 from headstart.lab.arms import Arm
 from headstart.lab.axes import with_values
+from headstart.lab.computed import Computed, compute_missing, missing, needs
 from headstart.lab.finding import fill_finding
 from headstart.lab.ledger import Serving
 from headstart.lab.progress import Progress
 from headstart.lab.results import Results
 from headstart.lab.runner import execute
-from headstart.lab.simulation import Simulation, missing, simulate_missing
 from headstart.lab.store import Keep, Store
 from headstart.lab.study import Study, edition
 from headstart.lab.sweep import Sweep
@@ -25,8 +25,8 @@ from headstart.run import Run
 
 # Called with (runs, what of them to keep, a title, measures): sees to it that they are in the store.
 Train = Callable[[list[Run], Keep, str, tuple[Measure, ...]], None]
-# Called with simulations: the same for them.
-Simulate = Callable[[Sequence[Simulation]], None]
+# Called with parts: sees to it that their arrays are.
+Compute = Callable[[Sequence[Computed]], None]
 
 
 class _Wanted(NamedTuple):
@@ -38,17 +38,14 @@ class _Wanted(NamedTuple):
     measures: tuple[Measure, ...] = ()
 
 
-def gather(study: Study, knobs: Any, store: Store, train: Train, simulate: Simulate) -> Results:
-    """A study's results from the store, calling `train` and `simulate` for what may be missing.
+def gather(study: Study, knobs: Any, store: Store, train: Train, compute: Compute) -> Results:
+    """A study's results from the store, calling `train` and `compute` for what may be missing.
 
-    First the simulations; then the sweeps of all arms, extended until every best rate is inside its grid. An arm whose
-    rate is known, by its own sweep or another's, trains its claim seeds beside the sweeps that go on, since those alone
-    would leave cores idle.
+    First the sweeps of all arms. An arm whose settings are known, by its own sweep or another's, trains its claim seeds
+    beside the sweeps that go on, since those alone would leave cores idle. Then what is computed from the arms, or by
+    itself.
     """
     arms = {arm.name: arm for arm in study.arms(knobs)}
-    parts = {simulation.name: simulation.part for simulation in study.simulations(knobs)}
-    if parts:
-        simulate(study.simulations(knobs))
 
     def train_all(wanted: list[_Wanted], title: str) -> None:
         for kind in dict.fromkeys((each.keep, each.measures) for each in wanted):
@@ -71,6 +68,8 @@ def gather(study: Study, knobs: Any, store: Store, train: Train, simulate: Simul
         tuning.learn()
     train_all(claim_runs(), f"{len(arms)} arms at their best settings")
     best = chosen()
+    parts = dict(study.computed(knobs, best))
+    compute(list(parts.values()))
     return Results(
         arms=best,
         summaries={name: store.summaries(arm.run.cell, arm.claim_seeds(knobs)) for name, arm in best.items()},
@@ -83,7 +82,7 @@ def gather(study: Study, knobs: Any, store: Store, train: Train, simulate: Simul
         },
         tuned={name: tuning.tuned[name] for name in arms},
         knobs=knobs,
-        simulations={name: store.simulation(part) for name, part in parts.items()},
+        computed={name: store.computed(part) for name, part in parts.items()},
         parts=parts,
     )
 
@@ -102,7 +101,7 @@ def stored(study: Study, preset: str, knobs: Any, store: Store) -> Results:
         refuse(sum(run.seed not in store.seeds(run.cell, keep) for run in runs), "runs")
         refuse(sum(bool(store.measured.lacking(run.cell, run.seed, measures)) for run in runs), "measured runs")
 
-    return gather(study, knobs, store, no_training, lambda sims: refuse(len(missing(sims, store)), "simulations"))
+    return gather(study, knobs, store, no_training, lambda parts: refuse(len(missing(parts, store)), "computed parts"))
 
 
 @dataclass(frozen=True)
@@ -136,10 +135,10 @@ def conduct(
                 execute(runs, store, pool, device, progress, title, keep, measures)
                 store.studies.set_seconds(session, time.monotonic() - began)
 
-            def simulate(simulations: Sequence[Simulation]) -> None:
-                simulate_missing(simulations, store, pool, progress)
+            def compute(parts: Sequence[Computed]) -> None:
+                compute_missing(parts, store, pool, progress, device)
 
-            results = gather(study, knobs, store, train, simulate)
+            results = gather(study, knobs, store, train, compute)
     finally:
         store.studies.set_seconds(session, time.monotonic() - began)
     report = make_report(study, preset, results, store)
@@ -160,9 +159,10 @@ def _serving(results: Results) -> list[Serving]:
 
 
 def _cells(results: Results) -> set[str]:
-    """Every cell that the claims rest on: of arms at all rates tried, and of the runs that they start from."""
-    found = {row.cell for row in _serving(results)}
-    waiting = [arm.run for arm in results.arms.values()]
+    """Every cell that the claims rest on: of arms at all that was tried, and of the runs behind them or a part."""
+    computed = [run for part in results.parts.values() for run, _ in needs(part)]
+    found = {row.cell for row in _serving(results)} | {run.cell for run in computed}
+    waiting = [*(arm.run for arm in results.arms.values()), *computed]
     while waiting:
         sources = [run for run, _ in waiting.pop().sources]
         waiting += [run for run in sources if run.cell not in found]

@@ -15,7 +15,7 @@ def explain_studies(chosen: Sequence[tuple[Study, Any]], store: Store) -> list[d
 
     A grid of learning rates may still be extended, so the numbers are those of the grid as it begins; `stored` counts
     the runs of that grid that the store has. Runs that several arms or studies share count where they come first. A
-    simulation is one run of no engine.
+    computed part is one run of no engine; the runs that it needs are not counted.
     """
     counted: set[Any] = set()
     return [row for study, knobs in chosen for row in _rows(study, knobs, store, counted)]
@@ -49,16 +49,16 @@ def _rows(study: Study, knobs: Any, store: Store, counted: set[Any]) -> list[dic
                 "megabytes_a_run": round(choice.engine.memory(arm.run) / 2**20, 1),
             }
         )
-    for simulation in study.simulations(knobs):
+    for name, part in study.computed(knobs, {arm.name: arm for arm in study.arms(knobs)}).items():
         rows.append(
             {
                 "study": study.name,
-                "arm": simulation.name,
-                "engine": "simulation",
+                "arm": name,
+                "engine": "computed",
                 "reasons": {},
                 "runs": 1,
-                "stored": int(store.has_simulation(simulation.part)),
-                "seconds_a_run": round(simulation.part.seconds, 2),
+                "stored": int(store.has_computed(part)),
+                "seconds_a_run": round(part.seconds, 2),
                 "megabytes_a_run": None,
             }
         )
@@ -89,7 +89,7 @@ def print_explanation(rows: list[dict[str, Any]], jobs: int, console: Any) -> No
     for column in ("arm", "engine", "runs", "stored", "seconds a run", "MB a run", "why not faster"):
         table.add_column(column)
     for row in rows:
-        fastest = "" if row["engine"] == "simulation" else "it is the fastest"
+        fastest = "" if row["engine"] == "computed" else "it is the fastest"
         reasons = "; ".join(f"{name}: {why}" for name, why in row["reasons"].items()) or fastest
         table.add_row(
             row["arm"],

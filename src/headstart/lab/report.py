@@ -11,7 +11,7 @@ from headstart.lab.figures import save_small_figure
 from headstart.lab.overview import as_cell, has_marks, write_text
 from headstart.lab.results import Results
 from headstart.lab.study import Study
-from headstart.lab.wording import endpoint, few, interval, kind_of, primary_first, split_primary, tally
+from headstart.lab.wording import beside, endpoint, few, interval, kind_of, primary_first, split_primary, tally
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -177,7 +177,8 @@ def _claims_table(claims: Sequence[Mapping[str, Any]], with_kind: bool = False) 
     columns = ["claim", "ours [95% interval]", "paper", *(["kind"] if with_kind else []), "verdict"]
     rows = [f"| {' | '.join(columns)} |", "|---" * len(columns) + "|"]
     for c in claims:
-        ours = interval(c) + (f"<br><small>{ends}</small>" if (ends := endpoint(c)) else "")
+        notes = [note for note in (endpoint(c), *beside(c)) if note]
+        ours = "<br>".join([interval(c), *(f"<small>{note}</small>" for note in notes)])
         kind = [kind_of(c)] if with_kind else []
         cells = [as_cell(c["statement"]), ours, as_cell(c["paper"]), *kind, f"**{c['verdict']}**"]
         rows.append(f"| {' | '.join(cells)} |")

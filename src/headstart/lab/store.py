@@ -1,4 +1,4 @@
-"""The store: traces, summaries, the States a From asks for, and the arrays of simulations, in one SQLite file.
+"""The store: traces, summaries, the States a From asks for, and the arrays of computed parts, in one SQLite file.
 
 A result is known by (cell, seed). Every run has one row of summary; its curves, where they are kept, lie in blobs
 [members x records], one per chunk and metric, each with a checksum. What is there is never written again.
@@ -249,7 +249,7 @@ class Store:
         return arrays
 
     def repair(self) -> list[int]:
-        """Drop every chunk, State and simulation whose checksum fails, with its runs; returns the chunks dropped."""
+        """Drop everything whose checksum fails, chunks of curves with their runs; returns the chunks dropped."""
         query = "SELECT chunk, checksum, data FROM curves"
         bad = sorted({chunk for chunk, checksum, data in self._db.execute(query) if zlib.crc32(data) != checksum})
         query = "SELECT simulation, checksum, data FROM simulations"
@@ -293,36 +293,36 @@ class Store:
             )
         return decode(data)
 
-    def commits(self, cells: Iterable[str], simulated: Iterable[Any] = ()) -> list[str]:
-        """The distinct commits that trained these cells and computed these simulations."""
+    def commits(self, cells: Iterable[str], parts: Iterable[Any] = ()) -> list[str]:
+        """The distinct commits that trained these cells and computed these parts."""
         query = "SELECT DISTINCT json_extract(provenance, '$.commit') FROM batches WHERE id IN "
         trained = f"{query} (SELECT DISTINCT batch FROM summaries WHERE cell = ?)"
         computed = f"{query} (SELECT batch FROM simulations WHERE simulation = ?)"
         found = [row for cell in cells for row in self._db.execute(trained, (cell,))]
-        found += [row for part in simulated for row in self._db.execute(computed, (_key(part)[0],))]
+        found += [row for part in parts for row in self._db.execute(computed, (_key(part)[0],))]
         return sorted({commit for (commit,) in found})
 
-    def add_simulation(self, part: Any, arrays: Mapping[str, NDArray[Any]]) -> None:
-        """Store the arrays of a simulation in one transaction; what is there already stays as it is."""
+    def add_computed(self, part: Any, arrays: Mapping[str, NDArray[Any]]) -> None:
+        """Store the arrays that a part computed in one transaction; what is there already stays as it is."""
         key, text = _key(part)
         data = save_arrays(arrays)
         with self._db.write():
-            row = (key, text, self._add_batch("simulation"), zlib.crc32(data), data)
+            row = (key, text, self._add_batch("computed"), zlib.crc32(data), data)
             self._db.execute("INSERT OR IGNORE INTO simulations VALUES (?, ?, ?, ?, ?)", row)
 
-    def has_simulation(self, part: Any) -> bool:
+    def has_computed(self, part: Any) -> bool:
         """Whether the arrays of this part are stored."""
         query = "SELECT 1 FROM simulations WHERE simulation = ?"
         return self._db.execute(query, (_key(part)[0],)).fetchone() is not None
 
-    def simulation(self, part: Any) -> dict[str, NDArray[Any]]:
-        """The stored arrays of a simulation by name."""
+    def computed(self, part: Any) -> dict[str, NDArray[Any]]:
+        """The stored arrays of a part by name."""
         query = "SELECT checksum, data FROM simulations WHERE simulation = ?"
         row = self._db.execute(query, (_key(part)[0],)).fetchone()
         if row is None:
             raise HeadstartError(f"{part} is not in store {self.path}; run its study first")
         if zlib.crc32(row[1]) != row[0]:
-            raise HeadstartError(f"the simulation {part} in store {self.path} is corrupt; add --repair to the run")
+            raise HeadstartError(f"what {part} computed in store {self.path} is corrupt; add --repair to the run")
         return load_arrays(row[1])[1]
 
 
@@ -337,6 +337,6 @@ def _unpacked(names: Sequence[str], data: bytes) -> dict[str, float]:
 
 
 def _key(part: Any) -> tuple[str, str]:
-    """The identity of a simulated part, and its canonical JSON."""
+    """The identity of a computed part, and its canonical JSON."""
     text = canonical(encode(part))
     return identity(text), text

@@ -9,27 +9,34 @@ from typing import TYPE_CHECKING, Any
 from headstart.core.errors import HeadstartError
 from headstart.lab.arms import Arm
 from headstart.lab.claims import Checked, Claim, check_claim
+from headstart.lab.computed import Computed, needs
 from headstart.lab.finding import check_finding
 from headstart.lab.ledger import Edition
 from headstart.lab.results import Results
-from headstart.lab.simulation import Simulation, check_names
 from headstart.lab.tuning import check_sweeps
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
-def nothing(knobs: Any) -> tuple[()]:
-    """No arms, or no simulations."""
+def no_arms(knobs: Any) -> tuple[()]:
+    """A study that trains nothing."""
     return ()
+
+
+def nothing_computed(knobs: Any, arms: Mapping[str, Arm]) -> Mapping[str, Computed]:
+    """A study that only trains."""
+    return {}
 
 
 @dataclass(frozen=True)
 class Study:
     """A named experiment. The functions take the knobs of a preset; the docstring is the method section.
 
-    It trains its arms, computes its simulations, or both. The finding, two sentences, opens its page; a slot such as
-    {faster} or {faster.says} is filled from the claim of that id (headstart.lab.finding lists the parts).
+    It trains its arms, computes parts, or both. `computed` has the parts by the names by which claims and the figure
+    find their arrays in `Results.computed`; it sees the arms with the settings that were chosen for them. The
+    finding, two sentences, opens the page; a slot such as {faster} or {faster.says} is filled from the claim of that id
+    (headstart.lab.finding lists the parts).
     """
 
     name: str
@@ -40,8 +47,8 @@ class Study:
     minutes: Mapping[str, float]
     claims: Callable[[Any], Sequence[Claim]]
     figure: Callable[[Results], "Figure"]
-    arms: Callable[[Any], Sequence[Arm]] = nothing
-    simulations: Callable[[Any], Sequence[Simulation]] = nothing
+    arms: Callable[[Any], Sequence[Arm]] = no_arms
+    computed: Callable[[Any, Mapping[str, Arm]], Mapping[str, Computed]] = nothing_computed
     doc: str = ""
     finding: str = ""
     tags: tuple[str, ...] = ()
@@ -69,10 +76,11 @@ class Study:
         return _validated(type(base), values, settings or {})
 
     def validate(self, knobs: Any) -> None:
-        """Build every arm, simulation and claim, so that a mistake is met before anything is trained."""
+        """Build every arm, computed part and claim, so that a mistake is met before anything is trained."""
         arms = {arm.name: arm for arm in self.arms(knobs)}
         check_sweeps(arms, self.compared(knobs))
-        check_names(self.simulations(knobs))
+        for part in self.computed(knobs, arms).values():
+            needs(part)
         check_finding(self.finding, [claim.id for claim in self.claims(knobs)])
         for claim in self.claims(knobs):
             for name in getattr(claim.estimate, "arms", ()):

@@ -48,6 +48,11 @@ def endpoint(claim: Mapping[str, Any]) -> str:
     return ", ".join(said)
 
 
+def beside(claim: Mapping[str, Any]) -> list[str]:
+    """What other readings of the same comparison say, such as the median seed; they decide nothing."""
+    return [f"{name} {interval(other)}" for name, other in claim.get("beside", {}).items()]
+
+
 def few(names: Sequence[str], most: int = 5) -> str:
     """The first few names, and how many more there are."""
     return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")
