@@ -141,11 +141,11 @@ def conduct(
     finally:
         store.studies.set_seconds(session, time.monotonic() - began)
     report = make_report(study, preset, results, store)
-    store.studies.finish(key, _serving(results), report)
+    store.studies.finish(key, serving(results), report)
     return Conducted(results, report)
 
 
-def _serving(results: Results) -> list[Serving]:
+def serving(results: Results) -> list[Serving]:
     """The cells of every arm: all that its sweep tried, and the one its claims are about."""
     rows = []
     for name, arm in results.arms.items():
