@@ -9,6 +9,7 @@ from tyro.conf import Positional, arg
 
 from headstart.cli.options import Json, StorePath, StudyName, app, console, print_json
 from headstart.core.errors import HeadstartError
+from headstart.lab.archive import recheck, write_archive
 from headstart.lab.conduct import make_report, stored
 from headstart.lab.figures import save_figure
 from headstart.lab.report import choice_words, claims_table, print_finding, scoreboard
@@ -134,20 +135,44 @@ def figure(
         print(save_figure(s.figure(results), out, format or out.suffix.lstrip(".") or "png"))
 
 
+def recheck_archive(path: Path, study: str | None, json: bool) -> None:
+    """Print the claims of an archive as computed now; exit with 1 where they are not as published."""
+    found = recheck(path, lambda name: find(study or name))
+    differing = {each.study: each.differing for each in found if each.differing}
+    if json:
+        print_json([{**each.computed, "differing": each.differing} for each in found])
+    else:
+        console().print(scoreboard([each.computed for each in found]))
+        print(counted([c for each in found for c in each.computed["claims"]]))
+        said = "; ".join(f"{name}: {', '.join(ids)}" for name, ids in differing.items())
+        print(f"not as published: {said}" if differing else f"{path}: every claim comes out as published")
+    if differing:
+        raise SystemExit(1)
+
+
 @app.command
 def check(
-    only: Annotated[Positional[str | None], arg(metavar="PAPER", help="a paper's folder or a study")] = None,
+    only: Annotated[
+        Positional[str | None], arg(metavar="PAPER|FILE", help="a paper's folder, a study, or an archive")
+    ] = None,
     /,
+    study: Annotated[
+        str | None, arg(metavar="FILE", help="the study of an archive, if it is not in the package")
+    ] = None,
     strict: Annotated[bool, arg(help="exit with 1 when a primary claim does not hold (smoke runs aside)")] = False,
     store: StorePath = None,
     json: Json = False,
 ) -> None:
     """Print the scoreboard: every claim of every stored study, with its verdict.
 
-    With --strict the primary claims decide; in a study that has none, all its claims do.
+    With --strict the primary claims decide; in a study that has none, all its claims do. Of an archive, every
+    verdict is computed again from what is in the file, without training.
 
     Try: headstart check --strict
     """
+    if only is not None and Path(only).is_file():
+        recheck_archive(Path(only), study, json)
+        return
     found = stored_reports(store)
     reports = [r for name, r in sorted(found.items()) if only is None or name == only or name.startswith(f"{only}/")]
     if only is not None and found and not reports:
@@ -171,14 +196,27 @@ def check(
 def export(
     study: StudyName,
     /,
-    out: Annotated[Path, arg(metavar="FILE", help="where to write it")],
+    out: Annotated[Path | None, arg(metavar="FILE", help="where to write its traces")] = None,
     to: Annotated[str | None, arg(metavar="parquet|csv", help="default: by the name of the file")] = None,
+    archive: Annotated[
+        Path | None, arg(metavar="FILE", help="where to write all that its claims are computed from")
+    ] = None,
     store: StorePath = None,
 ) -> None:
-    """Export a study's traces, one row per record.
+    """Export a study's traces, one row per record, or an archive of it that `headstart check` computes claims from.
 
     Try: headstart export less_data/mini_and_full_batch_mlp --to csv --out traces.csv
     """
+    if (out is None) == (archive is None):
+        raise HeadstartError("export: name one file, --out FILE for a table of traces or --archive FILE")
+    if archive is not None:
+        s = find(study)
+        with open_store(store) as opened:
+            used, _, results = recall(s, None, opened)
+            write_archive(s, used, results, opened, archive)
+        print(f"{archive}: {archive.stat().st_size / 2**20:.1f} MiB; check it: headstart check {archive}")
+        return
+    assert out is not None
     kind = to or out.suffix.lstrip(".")
     if kind not in ("parquet", "csv"):
         raise HeadstartError(f"--to {kind}: choose parquet or csv")

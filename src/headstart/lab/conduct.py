@@ -142,11 +142,11 @@ def conduct(
     finally:
         store.studies.set_seconds(session, time.monotonic() - began)
     report = make_report(study, preset, results, store)
-    store.studies.finish(key, _serving(results), report)
+    store.studies.finish(key, serving(results), report)
     return Conducted(results, report)
 
 
-def _serving(results: Results) -> list[Serving]:
+def serving(results: Results) -> list[Serving]:
     """The cells of every arm: all that its sweep tried, and the one its claims are about."""
     rows = []
     for name, arm in results.arms.items():
@@ -161,7 +161,7 @@ def _serving(results: Results) -> list[Serving]:
 def _cells(results: Results) -> set[str]:
     """Every cell that the claims rest on: of arms at all that was tried, and of the runs behind them or a part."""
     computed = [run for part in results.parts.values() for run, _ in needs(part)]
-    found = {row.cell for row in _serving(results)} | {run.cell for run in computed}
+    found = {row.cell for row in serving(results)} | {run.cell for run in computed}
     waiting = [*(arm.run for arm in results.arms.values()), *computed]
     while waiting:
         sources = [run for run, _ in waiting.pop().sources]

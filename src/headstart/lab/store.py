@@ -168,6 +168,25 @@ class Store:
                     f"({', '.join(self.commits([new.cell]))}); measure into another store with --store PATH"
                 )
 
+    def copy_from(self, source: "Store", rows: Iterable[tuple[str, str, Sequence[Any]]]) -> None:
+        """Copy rows of another store, (table, condition, values) each, with the chunks and batches that they name."""
+        self._db.execute("ATTACH ? AS source", (str(source.path),))
+        with self._db.write():
+            for table, condition, values in rows:
+                query = f"INSERT OR IGNORE INTO main.{table} SELECT * FROM source.{table} WHERE {condition}"
+                self._db.execute(query, tuple(values))
+            for table, named in (
+                ("chunks", "id IN (SELECT chunk FROM main.runs)"),
+                ("curves", "chunk IN (SELECT chunk FROM main.runs)"),
+                ("batches", "id IN (SELECT batch FROM main.summaries UNION SELECT batch FROM main.simulations)"),
+            ):
+                self._db.execute(f"INSERT OR IGNORE INTO main.{table} SELECT * FROM source.{table} WHERE {named}")
+        self._db.execute("DETACH source")
+
+    def key_of(self, part: Any) -> str:
+        """What a computed part is stored under."""
+        return _key(part)[0]
+
     def _add_batch(self, engine: str) -> int | None:
         made = json.dumps({"commit": provenance.commit(), "machine": provenance.machine(), **provenance.versions()})
         query = "INSERT INTO batches (engine, provenance, created) VALUES (?, ?, ?)"

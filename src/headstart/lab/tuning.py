@@ -51,11 +51,11 @@ class Tuning:
     """The sweeps of all arms of a study under way; `tuned` grows as comparisons settle."""
 
     def __init__(self, arms: Mapping[str, Arm], compared: Iterable[Sequence[str]], knobs: Any, store: Store) -> None:
-        self.arms, self.knobs, self.store = arms, knobs, store
+        self.arms, self.compared, self.knobs, self.store = arms, list(compared), knobs, store
         self.tuned = {name: Tuned({"optimizer.lr": a.run.optimizer.lr}) for name, a in arms.items() if a.sweep is None}
         self.searches: dict[str, Search] = {}
         self.groups = []
-        for group in comparisons(arms, compared):
+        for group in comparisons(arms, self.compared):
             known = self._known(group)
             if known is not None:
                 self.tuned |= known
@@ -75,6 +75,14 @@ class Tuning:
     def _key_of(self, group: list[str]) -> str:
         """What the number of tries of a comparison is stored under."""
         return identity(canonical(sorted(self._key(name, 0) for name in group)))
+
+    def choice_keys(self) -> list[str]:
+        """What the settled choices are stored under."""
+        out = []
+        for group in comparisons(self.arms, self.compared):
+            tries = self.store.choices.get(self._key_of(group))
+            out += [self._key_of(group), *(self._key(name, tries) for name in group if tries)]
+        return out
 
     def _known(self, group: list[str]) -> dict[str, Tuned] | None:
         """The stored choices of a comparison, if it was settled before."""
