@@ -19,12 +19,14 @@ from headstart.lab import (
     Arm,
     Claim,
     FinalRatio,
+    Gain,
     Keep,
     Kind,
     Knobs,
+    Line,
+    Panel,
     RateOf,
     Results,
-    Side,
     Simulated,
     Simulation,
     Store,
@@ -37,10 +39,15 @@ from headstart.lab import (
     above,
     below,
     closed,
+    cold,
+    draw_curve,
+    draw_lines,
+    draw_panels,
     open_store,
     train,
+    warm,
 )
-from headstart.lab.figures import draw_curve, house_style
+from headstart.lab.figures import house_style
 from headstart.lab.probe import probe
 from headstart.lab.probe_problem import Problem
 from headstart.lab.probe_verdict import Probe, ProbeVerdict
@@ -144,6 +151,7 @@ __all__ = [
     "Fresh",
     "From",
     "FullBatch",
+    "Gain",
     "GradientFilter",
     "HeadstartError",
     "Hermite",
@@ -156,6 +164,7 @@ __all__ = [
     "Kind",
     "Knobs",
     "LayerScale",
+    "Line",
     "Linearised",
     "Logistic",
     "Loss",
@@ -168,6 +177,7 @@ __all__ = [
     "Online",
     "Operation",
     "Optimizer",
+    "Panel",
     "Parameter",
     "Parity",
     "Phase",
@@ -195,7 +205,6 @@ __all__ = [
     "Samples",
     "Scale",
     "Schedule",
-    "Side",
     "Signature",
     "Signs",
     "Simulated",
@@ -233,7 +242,10 @@ __all__ = [
     "bootstrap",
     "class_accuracy",
     "closed",
+    "cold",
     "draw_curve",
+    "draw_lines",
+    "draw_panels",
     "house_style",
     "mup_groups",
     "open_store",
@@ -242,6 +254,7 @@ __all__ = [
     "repeat_first",
     "sign_accuracy",
     "train",
+    "warm",
 ]
 
 # Names of version 0.1 that are gone, each with what to write instead.
@@ -249,6 +262,7 @@ _REMOVED = {
     "QueryKey": "LayerScale.query_key(rate=..., init=...)",
     "ModularAddition": "ModularArithmetic(...)",
     "ModularMultiplication": 'ModularArithmetic(..., operation="multiplication")',
+    "Side": "Arm(colour=warm()) for a small set, cold() for a large one, or no colour at all",
     "Symbols": "nothing: a Transformer looks up the symbols that its task has",
 }
 

@@ -29,12 +29,9 @@ def largest(results):
     return hs.Estimate(value, value, value)
 
 
-def figure(results):
-    with hs.house_style() as module:
-        picture = module.Figure()
-        for arrays in results.simulations.values():
-            picture.subplots().plot(arrays["order"], arrays["power"])
-        return picture
+def figure(results, picture):
+    for arrays in results.simulations.values():
+        picture.subplots().plot(arrays["order"], arrays["power"])
 
 
 STUDY = hs.Study(

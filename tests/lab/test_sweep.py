@@ -164,11 +164,11 @@ def borrowing_study(arm="swept"):
         presets={"laptop": hs.Knobs(num_seeds=2, num_selection_seeds=1)},
         minutes={"laptop": 0},
         arms=lambda knobs: [
-            hs.Arm("swept", "swept", run, hs.Sweep(0.1, 0.144), hs.Side.SMALL),
-            hs.Arm("borrows", "borrows", replace(run, plan=hs.Fixed(8)), hs.RateOf(arm), hs.Side.LARGE),
+            hs.Arm("swept", "swept", run, hs.Sweep(0.1, 0.144)),
+            hs.Arm("borrows", "borrows", replace(run, plan=hs.Fixed(8)), hs.RateOf(arm)),
         ],
         claims=lambda knobs: [],
-        figure=lambda results: None,
+        figure=lambda results, figure: None,
     )
 
 
@@ -194,8 +194,8 @@ def test_arms_with_a_rate_train_beside_sweeps_that_go_on(tmp_path):
     study = replace(
         borrowing_study(),
         arms=lambda knobs: [
-            hs.Arm("slow", "slow", run, hs.Sweep(1e-6, 1.2e-6), hs.Side.SMALL),
-            hs.Arm("settled", "settled", replace(run, plan=hs.Fixed(8)), None, hs.Side.LARGE),
+            hs.Arm("slow", "slow", run, hs.Sweep(1e-6, 1.2e-6)),
+            hs.Arm("settled", "settled", replace(run, plan=hs.Fixed(8)), None),
         ],
     )
     with hs.open_store(tmp_path / "s.sqlite") as store, workers(1) as pool:

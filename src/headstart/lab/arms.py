@@ -1,20 +1,13 @@
 """Arms: the lines of a figure, each a cell whose learning rate may still be open; and the knobs every study has."""
 
 from dataclasses import dataclass
-from enum import StrEnum
 from typing import Any
 
 from headstart.core.errors import HeadstartError
+from headstart.lab.colours import check_colour
 from headstart.lab.store import Keep
 from headstart.lab.sweep import FIRST_SELECTION_SEED, RateOf, Search, Sweep, selection_seeds
 from headstart.run import Run
-
-
-class Side(StrEnum):
-    """Which side of the small-vs-large gap an arm is on; figures draw small warm and large cold."""
-
-    SMALL = "small"
-    LARGE = "large"
 
 
 @dataclass(frozen=True)
@@ -22,16 +15,20 @@ class Arm:
     """One line of a figure: a cell whose learning rate is still open, and where the search for it begins.
 
     Without a sweep it keeps the rate it has; with `RateOf` it has the one that another arm's sweep chooses. An arm that
-    is cheap to train may use `seeds_factor` times the study's seeds.
+    is cheap to train may use `seeds_factor` times the study's seeds. Its colour is "#RRGGBB", such as `warm()` and
+    `cold()` return; without one it takes the next of the house's colours.
     """
 
     name: str
     label: str
     run: Run
     sweep: Sweep | RateOf | None
-    side: Side
+    colour: str | None = None
     keep: Keep = Keep.CURVES
     seeds_factor: int = 1
+
+    def __post_init__(self) -> None:
+        check_colour("Arm", self.colour)
 
     def claim_seeds(self, knobs: Any) -> list[int]:
         """The seeds its claims are computed on."""

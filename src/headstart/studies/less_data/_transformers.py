@@ -8,18 +8,19 @@ The settings of a task are one class of knobs, so that a study has those of the 
 settings are the same runs in every study. Laptop settings are the smallest found that show the effect: docs/log.md.
 """
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import headstart.lab as lab
 from headstart.core.units import Batch, Budget, FullBatch
+from headstart.lab.panels import Line, Panel
 from headstart.losses import MSE, CrossEntropy, Logistic
 from headstart.models import Readout, Transformer, Vectors
 from headstart.optimizers import AdamW
 from headstart.plans import Fixed, Online, Phase, Phases, Plan
 from headstart.run import Run
-from headstart.studies.less_data import ACCURACY, RELATIVE_LOSS, Line, Panel
+from headstart.studies.less_data import ACCURACY, RELATIVE_LOSS, mean_curve_panel
 from headstart.tasks import Hermite, InContextRegression, ModularArithmetic, Parity, SingleIndex, Task
 
 BETA2 = (0.8, 0.9, 0.95, 0.999)
@@ -58,9 +59,9 @@ def transformer_run(task: Task, model: Transformer, loss: Any, steps: int, batch
 def three_arms(steps: int) -> tuple[Line, Line, Line]:
     """The arms of parity: 6-phase, 100-epoch on a pool of 1% of the online samples, online."""
     return (
-        Line("six", "6 phases", lab.Side.SMALL, SIX_PHASES),
-        Line("hundred", "100 epochs", lab.Side.SMALL, Fixed(pool_size(steps))),
-        Line("online", "online", lab.Side.LARGE, Online()),
+        Line("six", "6 phases", SIX_PHASES, lab.warm()),
+        Line("hundred", "100 epochs", Fixed(pool_size(steps)), lab.warm(1)),
+        Line("online", "online", Online(), lab.cold()),
     )
 
 
@@ -72,8 +73,8 @@ def pool_size(steps: int) -> int:
 def small_and_online(small: Plan, label: str) -> tuple[Line, Line]:
     """The two arms of the other tasks."""
     return (
-        Line("small", label, lab.Side.SMALL, small),
-        Line("online", "online", lab.Side.LARGE, Online()),
+        Line("small", label, small, lab.warm()),
+        Line("online", "online", Online(), lab.cold()),
     )
 
 
@@ -103,7 +104,9 @@ class ParityKnobs(AdamKnobs):
     ) -> Panel:
         """The three arms, or others."""
         lines, run = lines or three_arms(self.steps), run or self.parity_run()
-        return Panel(name, title or f"{self.parity}-parity", run, self.rates, lines, self.accuracy, beta2=self.beta2)
+        return mean_curve_panel(
+            name, title or f"{self.parity}-parity", run, self.rates, lines, self.accuracy, beta2=self.beta2
+        )
 
 
 @dataclass(frozen=True)
@@ -131,7 +134,7 @@ class IndexKnobs(AdamKnobs):
         first = Phases((Phase(fraction=0.005, steps=self.index_first_steps), Phase()))
         lines = lines or small_and_online(first, "small pool, then fresh")
         title, run = f"single index, d = {self.index_dim}", self.index_run()
-        return Panel("index", title, run, self.index_rates, lines, self.relative_loss, beta2=self.beta2)
+        return mean_curve_panel("index", title, run, self.index_rates, lines, self.relative_loss, beta2=self.beta2)
 
 
 @dataclass(frozen=True)
@@ -156,7 +159,7 @@ class ContextKnobs(AdamKnobs):
         first = [Phase(fraction=f, steps=s) for f, s in zip(FOUR_FRACTIONS, lengths, strict=False)]
         lines = small_and_online(Phases((*first, Phase(fraction=FOUR_FRACTIONS[-1]))), "4 phases")
         title, run = f"in-context regression, n = {self.context[0]}, k = {self.context[1]}", self.context_run()
-        return Panel("context", title, run, self.context_rates, lines, self.context_loss, beta2=self.beta2)
+        return mean_curve_panel("context", title, run, self.context_rates, lines, self.context_loss, beta2=self.beta2)
 
 
 @dataclass(frozen=True)
@@ -179,7 +182,9 @@ class ModularKnobs(AdamKnobs):
         """Four pools, against fresh numbers."""
         lines, run = lines or small_and_online(FOUR_PHASES, "4 phases"), self.modular_run()
         title = f"addition below {self.modular[0]} mod {self.modular[1]}"
-        return Panel("modular", title, run, self.modular_rates, lines, self.modular_accuracy, beta2=self.beta2)
+        return mean_curve_panel(
+            "modular", title, run, self.modular_rates, lines, self.modular_accuracy, beta2=self.beta2
+        )
 
 
 _SEEDS: dict[str, dict[str, Any]] = {
@@ -262,28 +267,6 @@ def presets(kind: type, **own: Mapping[str, Any]) -> dict[str, Any]:
         )
         for name, seeds in _SEEDS.items()
     }
-
-
-def with_medians(claims: Sequence[lab.Claim]) -> list[lab.Claim]:
-    """Every claim on a ratio of times again, of the median seed instead of the mean curve.
-
-    A mean curve stays below 95% for good where one run in twenty never learns, however soon the others do.
-    """
-    return [each for claim in claims for each in (claim, *_of_the_median(claim))]
-
-
-def _of_the_median(claim: lab.Claim) -> list[lab.Claim]:
-    def median(ratio: lab.TimeRatio) -> lab.TimeRatio:
-        return replace(ratio, of=lab.Typical.MEDIAN_SEED)
-
-    estimate: Any = claim.estimate
-    if isinstance(estimate, lab.TimeRatio):
-        estimate = median(estimate)
-    elif isinstance(estimate, lab.GapRatio):
-        estimate = lab.GapRatio(median(estimate.one), median(estimate.other))
-    else:
-        return []
-    return [replace(claim, id=f"{claim.id}_median", statement=f"{claim.statement} (median seed)", estimate=estimate)]
 
 
 def in_order(panel: Panel, paper: str, order: str = "not stated") -> list[lab.Claim]:

@@ -40,9 +40,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 import headstart.lab as lab
+from headstart.lab.areas import better
+from headstart.lab.panels import Panel, arms_of, draw_panels, with_medians
 from headstart.measures import Estimate, bootstrap
-from headstart.studies.less_data import PAPER_TITLE, Panel, arms_of, draw_panels
-from headstart.studies.less_data._areas import better
+from headstart.studies.less_data import PAPER_TITLE
 from headstart.studies.less_data._transformers import (
     ContextKnobs,
     IndexKnobs,
@@ -51,7 +52,6 @@ from headstart.studies.less_data._transformers import (
     in_order,
     pool_size,
     presets,
-    with_medians,
 )
 
 if TYPE_CHECKING:
@@ -110,9 +110,9 @@ def claims(k: Knobs) -> list[lab.Claim]:
     ]
 
 
-def figure(results: lab.Results) -> "Figure":
+def figure(results: lab.Results, picture: "Figure") -> None:
     """Fig. 1."""
-    return draw_panels(results, panels(results.knobs))
+    draw_panels(picture, results, panels(results.knobs))
 
 
 STUDY = lab.Study(

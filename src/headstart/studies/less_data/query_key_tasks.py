@@ -55,9 +55,9 @@ def claims(k: Knobs) -> list[lab.Claim]:
     ]
 
 
-def figure(results: lab.Results) -> "Figure":
+def figure(results: lab.Results, picture: "Figure") -> None:
     """Figs. 9 and 27b, a row for each task."""
-    return draw_rows(results, [(family, family.panel.lines) for family in families(results.knobs)])
+    draw_rows(picture, results, [(family, family.panel.lines) for family in families(results.knobs)])
 
 
 STUDY = lab.Study(
