@@ -17,7 +17,8 @@ import headstart.lab as lab
 from headstart.lab.panels import Line, Panel, arms_of, draw_panels, with_medians
 from headstart.plans import AutoPhases
 from headstart.studies.less_data import PAPER_TITLE
-from headstart.studies.less_data._transformers import ParityKnobs, presets, three_arms
+from headstart.studies.less_data._parity import ParityKnobs, three_arms
+from headstart.studies.less_data._transformers import presets
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -19,7 +19,8 @@ from headstart.core.errors import HeadstartError
 from headstart.lab.areas import GapDifference
 from headstart.lab.panels import Panel, arms_of, draw_panels, with_medians
 from headstart.studies.less_data import PAPER_TITLE
-from headstart.studies.less_data._transformers import ParityKnobs, in_order, presets
+from headstart.studies.less_data._parity import ParityKnobs, in_order
+from headstart.studies.less_data._transformers import presets
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

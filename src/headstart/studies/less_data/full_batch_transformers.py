@@ -24,7 +24,8 @@ from headstart.lab.areas import GapDifference, better
 from headstart.lab.panels import Panel, arms_of, draw_panels, small_and_large, with_medians
 from headstart.plans import Fixed, Online
 from headstart.studies.less_data import PAPER_TITLE
-from headstart.studies.less_data._transformers import ParityKnobs, presets
+from headstart.studies.less_data._parity import ParityKnobs
+from headstart.studies.less_data._transformers import presets
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -23,7 +23,9 @@ from headstart.lab.panels import Line, Panel, arms_of, draw_panels, shaded, with
 from headstart.methods import SampledBias, Whiten, ZeroMean
 from headstart.plans import Fixed, Online
 from headstart.studies.less_data import PAPER_TITLE
-from headstart.studies.less_data._transformers import IndexKnobs, ParityKnobs, pool_size, presets, three_arms
+from headstart.studies.less_data._other_tasks import IndexKnobs
+from headstart.studies.less_data._parity import ParityKnobs, pool_size, three_arms
+from headstart.studies.less_data._transformers import presets
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -44,15 +44,9 @@ from headstart.lab.areas import better
 from headstart.lab.panels import Panel, arms_of, draw_panels, with_medians
 from headstart.measures import Estimate, bootstrap
 from headstart.studies.less_data import PAPER_TITLE
-from headstart.studies.less_data._transformers import (
-    ContextKnobs,
-    IndexKnobs,
-    ModularKnobs,
-    ParityKnobs,
-    in_order,
-    pool_size,
-    presets,
-)
+from headstart.studies.less_data._other_tasks import ContextKnobs, IndexKnobs, ModularKnobs
+from headstart.studies.less_data._parity import ParityKnobs, in_order, pool_size
+from headstart.studies.less_data._transformers import presets
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

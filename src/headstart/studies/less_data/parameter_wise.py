@@ -22,7 +22,8 @@ from headstart.lab.figures import draw_curve, legend_below
 from headstart.lab.panels import Line, Panel, arms_of, draw_panels, shaded, with_medians
 from headstart.plans import ByRole
 from headstart.studies.less_data import PAPER_TITLE, TIME
-from headstart.studies.less_data._transformers import SIX_PHASES, ParityKnobs, presets, three_arms
+from headstart.studies.less_data._parity import SIX_PHASES, ParityKnobs, three_arms
+from headstart.studies.less_data._transformers import presets
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -32,8 +32,9 @@ import headstart.lab as lab
 from headstart.core.trace import Trace
 from headstart.lab.areas import Gain, no_skill
 from headstart.studies.less_data import PAPER_TITLE
+from headstart.studies.less_data._parity import ParityKnobs
 from headstart.studies.less_data._query_key import Family, by_multiple, draw_rows, narrows, norm_claim
-from headstart.studies.less_data._transformers import ParityKnobs, presets
+from headstart.studies.less_data._transformers import presets
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

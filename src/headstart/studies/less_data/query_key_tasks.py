@@ -18,8 +18,9 @@ from typing import TYPE_CHECKING
 
 import headstart.lab as lab
 from headstart.studies.less_data import PAPER_TITLE
+from headstart.studies.less_data._other_tasks import ContextKnobs, IndexKnobs, ModularKnobs
 from headstart.studies.less_data._query_key import Family, draw_rows, narrows, norm_claim
-from headstart.studies.less_data._transformers import ContextKnobs, IndexKnobs, ModularKnobs, presets
+from headstart.studies.less_data._transformers import presets
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

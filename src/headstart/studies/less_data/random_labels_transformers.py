@@ -20,7 +20,8 @@ from headstart.lab.panels import Line, Panel, arms_of, draw_panels, with_medians
 from headstart.methods import RandomLabels
 from headstart.plans import Online, Phase, Phases
 from headstart.studies.less_data import PAPER_TITLE
-from headstart.studies.less_data._transformers import ModularKnobs, presets
+from headstart.studies.less_data._other_tasks import ModularKnobs
+from headstart.studies.less_data._transformers import presets
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -16,7 +16,8 @@ import headstart.lab as lab
 from headstart.lab.panels import Line, Panel, arms_of, draw_panels, shaded, with_medians
 from headstart.plans import TwoSet
 from headstart.studies.less_data import PAPER_TITLE
-from headstart.studies.less_data._transformers import ParityKnobs, pool_size, presets, three_arms
+from headstart.studies.less_data._parity import ParityKnobs, pool_size, three_arms
+from headstart.studies.less_data._transformers import presets
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
