@@ -83,7 +83,7 @@ def claims_table(report: Mapping[str, Any]) -> "Table":
 def write_report(study: Study, results: Results, report: Mapping[str, Any], root: Path) -> list[Path]:
     """Write <root>/<study>.png, .md and .json; returns the three paths."""
     base = root / study.name
-    picture = save_figure(study.figure(results), base.with_suffix(".png"))
+    picture = save_figure(study.draw(results), base.with_suffix(".png"))
     page, data = base.with_suffix(".md"), base.with_suffix(".json")
     _write(data, json.dumps(report, indent=1, ensure_ascii=False) + "\n")
     _write(page, _page(study, report, picture.name))
