@@ -23,12 +23,14 @@ from headstart.lab import (
     Computed,
     Final,
     FinalRatio,
+    Gain,
     Keep,
     Kind,
     Knobs,
+    Line,
+    Panel,
     RateOf,
     Results,
-    Side,
     Store,
     Study,
     Sweep,
@@ -40,12 +42,17 @@ from headstart.lab import (
     above,
     below,
     closed,
+    cold,
+    draw_curve,
+    draw_lines,
+    draw_panels,
     open_store,
     rates,
     train,
     trained,
+    warm,
 )
-from headstart.lab.figures import draw_curve, house_style
+from headstart.lab.figures import house_style
 from headstart.lab.probe import probe
 from headstart.lab.probe_problem import Problem
 from headstart.lab.probe_verdict import Probe, ProbeVerdict
@@ -165,6 +172,7 @@ __all__ = [
     "Fresh",
     "From",
     "FullBatch",
+    "Gain",
     "Geometric",
     "GradientFilter",
     "HeadstartError",
@@ -178,6 +186,7 @@ __all__ = [
     "Kind",
     "Knobs",
     "LayerScale",
+    "Line",
     "Linearised",
     "Logistic",
     "Loss",
@@ -191,6 +200,7 @@ __all__ = [
     "Online",
     "Operation",
     "Optimizer",
+    "Panel",
     "Parameter",
     "Parity",
     "Phase",
@@ -219,7 +229,6 @@ __all__ = [
     "Samples",
     "Scale",
     "Schedule",
-    "Side",
     "Signature",
     "Signs",
     "SingleIndex",
@@ -258,7 +267,10 @@ __all__ = [
     "bootstrap",
     "class_accuracy",
     "closed",
+    "cold",
     "draw_curve",
+    "draw_lines",
+    "draw_panels",
     "house_style",
     "mup_groups",
     "open_store",
@@ -269,6 +281,7 @@ __all__ = [
     "sign_accuracy",
     "train",
     "trained",
+    "warm",
 ]
 
 # Names of version 0.1 that are gone, each with what to write instead.
@@ -278,6 +291,7 @@ _REMOVED = {
     "ModularMultiplication": 'ModularArithmetic(..., operation="multiplication")',
     "Simulation": "Study(computed=lambda knobs, arms: {name: part})",
     "Simulated": "Computed, whose parts have compute() instead of simulate()",
+    "Side": "Arm(colour=warm()) for a small set, cold() for a large one, or no colour at all",
     "Symbols": "nothing: a Transformer looks up the symbols that its task has",
 }
 

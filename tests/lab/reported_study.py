@@ -17,12 +17,8 @@ def no_bound(results):
 largest.axis = "steps"
 
 
-def figure(results, given=None):
-    from matplotlib.figure import Figure
-
-    given = given or Figure()
-    given.subplots().plot(results.computed["powers"]["power"])
-    return given
+def figure(results, figure):
+    figure.subplots().plot(results.computed["powers"]["power"])
 
 
 def claims(knobs):

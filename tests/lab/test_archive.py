@@ -32,16 +32,14 @@ def study():
         figures="none",
         presets={"laptop": hs.Knobs(num_seeds=4, num_selection_seeds=2)},
         minutes={"laptop": 0},
-        arms=lambda k: [
-            hs.Arm(n, n, parity_run(plan=plan), sweep, hs.Side.SMALL, measures=(MEASURE,)) for n, plan in plans.items()
-        ],
+        arms=lambda k: [hs.Arm(n, n, parity_run(plan=plan), sweep, measures=(MEASURE,)) for n, plan in plans.items()],
         computed=lambda k, arms: {"two": Powers(2.0)},
         claims=lambda k: [
             hs.Claim("time", "sooner", "-", hs.below(1), hs.TimeRatio("small", "large", 0.55), hs.Kind.PRIMARY),
             hs.Claim("end", "better", "-", hs.above(1), hs.FinalRatio("small", "large")),
             hs.Claim("far", "it moves", "-", hs.above(0), travelled),
         ],
-        figure=lambda results: None,
+        figure=lambda results, figure: None,
     )
 
 

@@ -61,7 +61,7 @@ def results(small_times, large_times, steps=100, batch=(10, 10)):
         return hs.Traces(tuple(out))
 
     sweep, tuned = hs.rates(0.1, 0.2), Tuned({"optimizer.lr": 0.1})
-    arms = {n: Arm(n, n, run, sweep, side) for n, side in zip(("s", "l"), hs.Side, strict=True)}
+    arms = {n: Arm(n, n, run, sweep) for n in ("s", "l")}
     pair = {"s": traces(small_times, batch[0]), "l": traces(large_times, batch[1])}
     short = {name: [summarise(run, trace) for trace in traces] for name, traces in pair.items()}
     return Results(arms, short, pair, {"s": tuned, "l": tuned}, None)

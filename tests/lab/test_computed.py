@@ -31,12 +31,9 @@ def largest(results):
     return hs.Estimate(value, value, value)
 
 
-def figure(results):
-    with hs.house_style() as module:
-        picture = module.Figure()
-        for arrays in results.computed.values():
-            picture.subplots().plot(arrays["order"], arrays["power"])
-        return picture
+def figure(results, picture):
+    for arrays in results.computed.values():
+        picture.subplots().plot(arrays["order"], arrays["power"])
 
 
 STUDY = hs.Study(
@@ -184,8 +181,8 @@ def pair_study(computed):
         STUDY,
         presets={"laptop": hs.Knobs(num_seeds=2, num_selection_seeds=1)},
         arms=lambda k: [
-            hs.Arm("a", "a", run, hs.rates(0.1, 0.2, tries=3), hs.Side.SMALL),
-            hs.Arm("b", "b", replace(run, plan=hs.Fixed(8)), hs.RateOf("a"), hs.Side.LARGE),
+            hs.Arm("a", "a", run, hs.rates(0.1, 0.2, tries=3)),
+            hs.Arm("b", "b", replace(run, plan=hs.Fixed(8)), hs.RateOf("a")),
         ],
         computed=computed,
         claims=lambda k: [],

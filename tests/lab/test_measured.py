@@ -155,7 +155,7 @@ def test_what_is_no_measure_is_refused_before_training(wrong):
     with pytest.raises(hs.HeadstartError, match="is no measure"):
         hs.train(parity_run(), measures=(wrong,))
     with pytest.raises(hs.HeadstartError, match="is no measure"):
-        hs.Arm("a", "a", parity_run(), None, hs.Side.SMALL, measures=(wrong,))
+        hs.Arm("a", "a", parity_run(), None, measures=(wrong,))
 
 
 def num_rows(store, table):
@@ -217,9 +217,9 @@ def test_the_arms_of_a_study_ask_for_measures_and_its_claims_see_them(tmp_path):
             figures="none",
             presets={"laptop": hs.Knobs(num_seeds=3, num_selection_seeds=1)},
             minutes={"laptop": 0},
-            arms=lambda k: [hs.Arm("a", "a", parity_run(), hs.rates(0.1, 0.2), hs.Side.SMALL, measures=measures)],
+            arms=lambda k: [hs.Arm("a", "a", parity_run(), hs.rates(0.1, 0.2), measures=measures)],
             claims=lambda k: [hs.Claim("far", "it moves", "-", hs.above(0.0), travelled)] if measures else [],
-            figure=lambda results: None,
+            figure=lambda results, figure: None,
         )
 
     plain, looking = study(), study(measure)

@@ -95,7 +95,7 @@ def test_a_task_that_cannot_be_learned_keeps_the_middle_of_its_first_grid():
 
 
 def test_selection_seeds_are_none_of_the_claims_seeds_and_as_many_for_every_arm():
-    arm = hs.Arm("a", "a", parity_run(), None, hs.Side.SMALL, seeds_factor=4)
+    arm = hs.Arm("a", "a", parity_run(), None, seeds_factor=4)
     knobs = hs.Knobs(num_seeds=2, num_selection_seeds=16)
     assert not set(arm.selection_seeds(knobs)) & set(arm.claim_seeds(knobs))
     assert (len(arm.selection_seeds(knobs)), len(arm.claim_seeds(knobs))) == (16, 8)
@@ -178,11 +178,11 @@ def borrowing_study(arm="swept"):
         presets={"laptop": hs.Knobs(num_seeds=2, num_selection_seeds=1)},
         minutes={"laptop": 0},
         arms=lambda knobs: [
-            hs.Arm("swept", "swept", run, hs.rates(0.1, 0.144), hs.Side.SMALL),
-            hs.Arm("borrows", "borrows", replace(run, plan=hs.Fixed(8)), hs.RateOf(arm), hs.Side.LARGE),
+            hs.Arm("swept", "swept", run, hs.rates(0.1, 0.144)),
+            hs.Arm("borrows", "borrows", replace(run, plan=hs.Fixed(8)), hs.RateOf(arm)),
         ],
         claims=lambda knobs: [],
-        figure=lambda results: None,
+        figure=lambda results, figure: None,
     )
 
 
@@ -207,8 +207,8 @@ def test_arms_with_a_rate_train_beside_sweeps_that_go_on(tmp_path):
     study = replace(
         borrowing_study(),
         arms=lambda knobs: [
-            hs.Arm("slow", "slow", run, sweep_of(1e-6, 1.2e-6), hs.Side.SMALL),
-            hs.Arm("settled", "settled", replace(run, plan=hs.Fixed(8)), None, hs.Side.LARGE),
+            hs.Arm("slow", "slow", run, sweep_of(1e-6, 1.2e-6)),
+            hs.Arm("settled", "settled", replace(run, plan=hs.Fixed(8)), None),
         ],
     )
     with hs.open_store(tmp_path / "s.sqlite") as store, workers(1) as pool:
@@ -333,10 +333,10 @@ def two_arms(**sweeps):
         presets={"laptop": hs.Knobs(num_seeds=2, num_selection_seeds=4)},
         minutes={"laptop": 0},
         arms=lambda knobs: [
-            hs.Arm(name, name, replace(run, plan=plans[name]), sweep, hs.Side.SMALL) for name, sweep in sweeps.items()
+            hs.Arm(name, name, replace(run, plan=plans[name]), sweep) for name, sweep in sweeps.items()
         ],
         claims=lambda knobs: [hs.Claim("c", "c", "-", hs.below(1), hs.FinalRatio("small", "large"))],
-        figure=lambda results: None,
+        figure=lambda results, figure: None,
     )
 
 
@@ -355,7 +355,7 @@ def test_arms_that_are_compared_must_have_as_many_combinations():
 
 
 def test_a_sweep_by_time_needs_curves():
-    arm = hs.Arm("a", "a", parity_run(), hs.rates(0.1, 0.2, score=hs.TimeToTarget(0.9)), hs.Side.SMALL, hs.Keep.SUMMARY)
+    arm = hs.Arm("a", "a", parity_run(), hs.rates(0.1, 0.2, score=hs.TimeToTarget(0.9)), keep=hs.Keep.SUMMARY)
     with pytest.raises(hs.HeadstartError, match="needs curves; use keep=Keep"):
         arm.check_sweep(arm.sweep)
 

@@ -58,7 +58,7 @@ def run(
         for s, knobs in chosen:
             outcome = conduct(s, preset, knobs, opened, display(), pool, device)
             path = opened.path.parent / "figures" / f"{s.name}-{preset}.png"
-            save_figure(s.figure(outcome.results), path)
+            save_figure(s.draw(outcome.results), path)
             reports.append({**outcome.report, "figure": str(path)})
             if not json:
                 screen = console()

@@ -132,7 +132,7 @@ def figure(
     s = find(study)
     with open_store(store) as opened:
         _, _, results = recall(s, preset, opened)
-        print(save_figure(s.figure(results), out, format or out.suffix.lstrip(".") or "png"))
+        print(save_figure(s.draw(results), out, format or out.suffix.lstrip(".") or "png"))
 
 
 def recheck_archive(path: Path, study: str | None, json: bool) -> None:

@@ -1,6 +1,7 @@
 """Level 6: studies, claims, the runner and the store."""
 
-from headstart.lab.arms import Arm, Knobs, Side
+from headstart.lab.areas import Gain, GapDifference, better, goodness, no_skill
+from headstart.lab.arms import Arm, Knobs
 from headstart.lab.axes import Axis
 from headstart.lab.claims import (
     Checked,
@@ -19,9 +20,22 @@ from headstart.lab.claims import (
     closed,
     time_bounds,
 )
+from headstart.lab.colours import cold, warm
 from headstart.lab.computed import Computed, trained
 from headstart.lab.conduct import conduct, stored
 from headstart.lab.coordinate_check import coordinate_check
+from headstart.lab.figures import Curve, draw_curve, legend_below
+from headstart.lab.panels import (
+    NO_GAP,
+    Line,
+    Panel,
+    arms_of,
+    draw_lines,
+    draw_panels,
+    shaded,
+    small_and_large,
+    with_medians,
+)
 from headstart.lab.results import Results
 from headstart.lab.scores import Area, Final, TimeToTarget
 from headstart.lab.store import Keep, Store, open_store
@@ -31,22 +45,27 @@ from headstart.lab.train import train
 from headstart.measures import Estimate, bootstrap, share
 
 __all__ = [
+    "NO_GAP",
     "Area",
     "Arm",
     "Axis",
     "Checked",
     "Claim",
     "Computed",
+    "Curve",
     "Estimate",
     "Final",
     "FinalRatio",
+    "Gain",
+    "GapDifference",
     "GapRatio",
     "Keep",
     "Kind",
     "Knobs",
+    "Line",
+    "Panel",
     "RateOf",
     "Results",
-    "Side",
     "StatisticRatio",
     "Store",
     "Study",
@@ -57,17 +76,30 @@ __all__ = [
     "Verdict",
     "Within",
     "above",
+    "arms_of",
     "below",
+    "better",
     "bootstrap",
     "check_paired",
     "closed",
+    "cold",
     "conduct",
     "coordinate_check",
+    "draw_curve",
+    "draw_lines",
+    "draw_panels",
+    "goodness",
+    "legend_below",
+    "no_skill",
     "open_store",
     "rates",
+    "shaded",
     "share",
+    "small_and_large",
     "stored",
     "time_bounds",
     "train",
     "trained",
+    "warm",
+    "with_medians",
 ]

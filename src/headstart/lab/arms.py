@@ -2,10 +2,10 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from enum import StrEnum
 from typing import Any
 
 from headstart.core.errors import HeadstartError
+from headstart.lab.colours import check_colour
 from headstart.lab.measured import check_measure
 from headstart.lab.store import Keep
 from headstart.lab.sweep import RateOf, Sweep
@@ -16,32 +16,27 @@ from headstart.run import Run
 FIRST_SELECTION_SEED = 1_000_000
 
 
-class Side(StrEnum):
-    """Which side of the small-vs-large gap an arm is on; figures draw small warm and large cold."""
-
-    SMALL = "small"
-    LARGE = "large"
-
-
 @dataclass(frozen=True)
 class Arm:
     """One line of a figure: a cell whose learning rate is still open, and where the search for it begins.
 
     Without a sweep it keeps the rate it has; with `RateOf` it has the one that another arm's sweep chooses. An arm that
     is cheap to train may use `seeds_factor` times the study's seeds. Its `measures` look at the runs of its claims on
-    the way: `results.traces[arm].measured(measure)`.
+    the way: `results.traces[arm].measured(measure)`. Its colour is "#RRGGBB", such as `warm()` and `cold()` return;
+    without one it takes the next of the house's colours.
     """
 
     name: str
     label: str
     run: Run
     sweep: Sweep | RateOf | None
-    side: Side
+    colour: str | None = None
     keep: Keep = Keep.CURVES
     seeds_factor: int = 1
     measures: tuple[Measure, ...] = ()
 
     def __post_init__(self) -> None:
+        check_colour("Arm", self.colour)
         measures = tuple(self.measures) if isinstance(self.measures, Sequence) else (self.measures,)
         object.__setattr__(self, "measures", measures)
         for measure in measures:

@@ -56,7 +56,7 @@ def print_finding(report: Mapping[str, Any], console: "Console") -> None:
 def write_report(study: Study, results: Results, report: Mapping[str, Any], root: Path) -> list[Path]:
     """Write <root>/<study>.png, .md and .json; returns the three paths."""
     base = root / study.name
-    picture = save_small_figure(study.figure(results), base.with_suffix(".png"))
+    picture = save_small_figure(study.draw(results), base.with_suffix(".png"))
     page, data = base.with_suffix(".md"), base.with_suffix(".json")
     write_text(data, json.dumps(report, indent=1, ensure_ascii=False) + "\n")
     write_text(page, _page(study, report, picture.name))

@@ -1,6 +1,7 @@
 """Studies: a grid of arms, its claims and its figure. One file per figure or table of a paper."""
 
 import difflib
+import inspect
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
@@ -10,6 +11,7 @@ from headstart.core.errors import HeadstartError
 from headstart.lab.arms import Arm
 from headstart.lab.claims import Checked, Claim, check_claim
 from headstart.lab.computed import Computed, needs
+from headstart.lab.figures import house_style
 from headstart.lab.finding import check_finding
 from headstart.lab.ledger import Edition
 from headstart.lab.results import Results
@@ -34,9 +36,10 @@ class Study:
     """A named experiment. The functions take the knobs of a preset; the docstring is the method section.
 
     It trains its arms, computes parts, or both. `computed` has the parts by the names by which claims and the figure
-    find their arrays in `Results.computed`; it sees the arms with the settings that were chosen for them. The
-    finding, two sentences, opens the page; a slot such as {faster} or {faster.says} is filled from the claim of that id
-    (headstart.lab.finding lists the parts).
+    find their arrays in `Results.computed`; it sees the arms with the settings that were chosen for them.
+    `figure(results, figure)` draws on the matplotlib figure it is given, and sets its size with
+    `figure.set_size_inches(width, height)`. The finding, two sentences, opens the page; a slot such as
+    {faster} or {faster.says} is filled from the claim of that id (headstart.lab.finding lists the parts).
     """
 
     name: str
@@ -46,13 +49,22 @@ class Study:
     presets: Mapping[str, Any]
     minutes: Mapping[str, float]
     claims: Callable[[Any], Sequence[Claim]]
-    figure: Callable[[Results], "Figure"]
+    figure: Callable[[Results, "Figure"], None]
     arms: Callable[[Any], Sequence[Arm]] = no_arms
     computed: Callable[[Any, Mapping[str, Arm]], Mapping[str, Computed]] = nothing_computed
     doc: str = ""
     finding: str = ""
     tags: tuple[str, ...] = ()
     file: str | None = None
+
+    def __post_init__(self) -> None:
+        try:
+            inspect.signature(self.figure).bind(None, None)
+        except TypeError as error:
+            raise HeadstartError(
+                f"Study(figure={getattr(self.figure, '__name__', self.figure)}) of {self.name}: {error}; "
+                "write figure(results, figure), which draws on the figure it is given"
+            ) from None
 
     @property
     def command(self) -> str:
@@ -94,6 +106,13 @@ class Study:
     def check(self, results: Results) -> list[Checked]:
         """Every claim, computed."""
         return [check_claim(claim, results) for claim in self.claims(results.knobs)]
+
+    def draw(self, results: Results) -> "Figure":
+        """Its figure in the house style, drawn on a matplotlib figure with constrained layout."""
+        with house_style() as module:
+            picture: Figure = module.Figure(layout="constrained")
+            self.figure(results, picture)
+        return picture
 
 
 def _parse(text: str) -> Any:

@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 import headstart.lab as lab
+from headstart.lab.colours import COLD, WARM
 from headstart.lab.computed import Arrays
-from headstart.lab.figures import COLOURS, house_style
 from headstart.measures import exponent, medians
 from headstart.theory import INEQUALITIES, PROBABILITIES, Inequality, Labels, TwoPhase, predict, switch_terms
 from headstart.theory.two_phase_bounds import drive_constant, phase1_bound
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 DELTA, FLOOR = 0.1, 1e-9
-WARM, COLD, GREY = COLOURS[lab.Side.SMALL], COLOURS[lab.Side.LARGE], "#777777"
+GREY = "#777777"
 
 
 def named(results: lab.Results, prefix: str) -> list[tuple[Any, Arrays]]:
@@ -288,11 +288,9 @@ def draw_bias(ax: "Axes", results: lab.Results) -> None:
     ax.legend(loc="center right")
 
 
-def figure(results: lab.Results) -> "Figure":
+def figure(results: lab.Results, picture: "Figure") -> None:
     """Rates above, statements and Section 4.1.3 below."""
-    with house_style() as module:
-        picture = module.Figure(figsize=(14, 7.4), layout="constrained")
-        panels = (draw_fixed, draw_total, draw_widths, draw_gain, draw_statements, draw_tightness, draw_bias, draw_caps)
-        for ax, draw in zip(picture.subplots(2, 4).flat, panels, strict=True):
-            draw(ax, results)
-        return picture
+    picture.set_size_inches(14, 7.4)
+    panels = (draw_fixed, draw_total, draw_widths, draw_gain, draw_statements, draw_tightness, draw_bias, draw_caps)
+    for ax, draw in zip(picture.subplots(2, 4).flat, panels, strict=True):
+        draw(ax, results)

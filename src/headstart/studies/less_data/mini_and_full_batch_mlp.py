@@ -38,19 +38,10 @@ from typing import TYPE_CHECKING
 
 import headstart.lab as lab
 from headstart.core.units import Batch, FullBatch
-from headstart.lab.figures import house_style
+from headstart.lab.panels import Panel, arms_of, draw_lines, small_and_large
 from headstart.models import MLP
 from headstart.plans import Fixed, Online
-from headstart.studies.less_data import (
-    PAPER_TITLE,
-    Panel,
-    arms_of,
-    draw_lines,
-    index_run,
-    parity_run,
-    small_and_large,
-    two_phases,
-)
+from headstart.studies.less_data import PAPER_TITLE, index_run, mean_curve_panel, parity_run, two_phases
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -136,7 +127,7 @@ def panels(k: Knobs) -> list[Panel]:
     sgd, gd = Batch(128), FullBatch()
     parity, index = MLP(k.width, bias=k.parity_bias), MLP(k.width, bias=k.single_index_bias)
     return [
-        Panel(
+        mean_curve_panel(
             name="sgd_parity",
             title=f"(a) SGD, ({k.sgd_parity_dim},{k.sgd_parity_degree})-parity",
             run=parity_run(k.sgd_parity_dim, k.sgd_parity_degree, sgd, k.sgd_parity_steps, parity),
@@ -147,7 +138,7 @@ def panels(k: Knobs) -> list[Panel]:
             target=k.accuracy,
             seeds_factor=k.sgd_seeds_factor,
         ),
-        Panel(
+        mean_curve_panel(
             name="gd_parity",
             title=f"(b) GD, ({k.gd_parity_dim},{k.gd_parity_degree})-parity",
             run=parity_run(k.gd_parity_dim, k.gd_parity_degree, gd, k.gd_parity_steps, parity),
@@ -159,7 +150,7 @@ def panels(k: Knobs) -> list[Panel]:
             ),
             target=k.accuracy,
         ),
-        Panel(
+        mean_curve_panel(
             name="sgd_index",
             title=f"(c) SGD, single index, d = {k.single_index_dim}",
             run=index_run(k.single_index_dim, sgd, k.sgd_index_steps, index),
@@ -168,7 +159,7 @@ def panels(k: Knobs) -> list[Panel]:
             target=k.relative_loss,
             seeds_factor=k.sgd_seeds_factor,
         ),
-        Panel(
+        mean_curve_panel(
             name="gd_index",
             title=f"(d) GD, single index, d = {k.single_index_dim}",
             run=index_run(k.single_index_dim, gd, k.gd_index_steps, index),
@@ -183,7 +174,7 @@ def claims(knobs: Knobs) -> list[lab.Claim]:
     """For every panel steps and samples to the target; for the single-index model also the loss at the end."""
     out = []
     for panel in panels(knobs):
-        goal = f"{panel.target:.0%} accuracy" if panel.learns_signs else f"{panel.target} Var(y)"
+        goal = f"{panel.target:.0%} accuracy" if panel.metric.higher_is_better else f"{panel.target} Var(y)"
         for axis, thing in (("steps", "steps"), ("samples", "samples processed")):
             out.append(
                 lab.Claim(
@@ -194,7 +185,7 @@ def claims(knobs: Knobs) -> list[lab.Claim]:
                     estimate=panel.ratio("small", "large", axis),
                 )
             )
-        if not panel.learns_signs:
+        if not panel.metric.higher_is_better:
             steps = panel.run.budget.steps
             out.append(
                 lab.Claim(
@@ -208,15 +199,13 @@ def claims(knobs: Knobs) -> list[lab.Claim]:
     return out
 
 
-def figure(results: lab.Results) -> "Figure":
+def figure(results: lab.Results, picture: "Figure") -> None:
     """Fig. 2, and below it the same curves against compute."""
-    with house_style() as module:
-        picture = module.Figure(figsize=(13.5, 5.6), layout="constrained")
-        grid = picture.subplots(2, 4)
-        for column, panel in enumerate(panels(results.knobs)):
-            for row, axis in enumerate(("steps", "samples")):
-                draw_lines(grid[row][column], results, panel, axis)
-        return picture
+    picture.set_size_inches(13.5, 5.6)
+    grid = picture.subplots(2, 4)
+    for column, panel in enumerate(panels(results.knobs)):
+        for row, axis in enumerate(("steps", "samples")):
+            draw_lines(grid[row][column], results, panel, axis)
 
 
 STUDY = lab.Study(
