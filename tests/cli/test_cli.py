@@ -10,7 +10,7 @@ from headstart.lab.ledger import Edition
 STUDY = "less_data/mini_and_full_batch_mlp"
 COMMANDS = ["list", "run", "show", "figure", "check", "explain", "export", "report", "version"]
 CLAIM_FIELDS = (
-    ["id", "kind", "statement", "paper", "estimate", "low", "high", "arrivals", "horizon", "known", "verdict"]
+    ["id", "kind", "statement", "paper", "estimate", "low", "high", "known", "arrivals", "horizon", "beside", "verdict"]
 )  # fmt: skip
 
 
