@@ -146,7 +146,7 @@ def test_check_strict_exits_with_1_exactly_when_a_claim_does_not_hold(call, smok
 def test_check_strict_asks_primary_claims_where_there_are_some_and_names_those_that_failed(call, smoke_store, tmp_path):
     path = tmp_path / "kinds.sqlite"
     report = json.loads(call("check", "--json", "--store", smoke_store)[1])[0]
-    first, second, *others = [{**claim, "verdict": "holds"} for claim in report["claims"]]
+    first, second, *others = [{**claim, "verdict": "holds", "kind": "secondary"} for claim in report["claims"]]
     no, primary, rest = {"verdict": "does not hold"}, {"kind": "primary"}, len(others)
     for claims, failed, said in [
         ([{**first, **primary}, {**second, **no}], [], f"1 holds; others: {rest} hold, 1 does not hold"),
@@ -217,10 +217,13 @@ def test_report_writes_picture_page_and_json_and_renews_the_readme(call, smoke_s
     assert text.startswith("before")
     assert text.endswith("after\n")
     assert "stale" not in text
-    verdicts = [claim["verdict"] for claim in data["claims"]]
-    # Claims of version 0.1 are secondary: they stand beside the columns of primary ones.
-    counts = " / ".join(str(verdicts.count(v)) for v in ("holds", "absent", "undecided", "does not hold"))
-    assert f"{STUDY}.md), smoke | {data['figures']} | 0 | 0 | 0 | 0 | {counts} |" in text
+
+    def counts(primary):
+        verdicts = [claim["verdict"] for claim in data["claims"] if (claim["kind"] == "primary") == primary]
+        return [str(verdicts.count(v)) for v in ("holds", "absent", "undecided", "does not hold")]
+
+    primary, others = " | ".join(counts(True)), " / ".join(counts(False))
+    assert f"{STUDY}.md), smoke | {data['figures']} | {primary} | {others} |" in text
     for claim in data["claims"]:
         assert claim["statement"].replace("|", "\\|") in base.with_suffix(".md").read_text()
 

@@ -70,6 +70,18 @@ def test_every_preset_can_be_built_and_every_claim_is_distinct(study, preset):
     assert all(claim.paper for claim in claims)
 
 
+@pytest.mark.parametrize("study", STUDIES)
+def test_rates_behind_a_primary_claim_are_chosen_on_enough_seeds(study):
+    least = 8 if "transformer" in study.tags else 16
+    for preset in set(study.presets) - {"smoke"}:
+        knobs = study.knobs(preset)
+        compared = {
+            arm for claim in study.claims(knobs) if claim.kind is hs.Kind.PRIMARY for arm in claim.estimate.arms
+        }
+        swept = {arm.name for arm in study.arms(knobs) if isinstance(arm.sweep, hs.Sweep)}
+        assert not compared & swept or knobs.num_selection_seeds >= least
+
+
 def test_another_first_seed_replicates_a_study_on_new_seeds_at_the_same_learning_rates(tmp_path):
     study = find("less_data/mini_and_full_batch_mlp")
     with hs.open_store(tmp_path / "s.sqlite") as store:

@@ -283,6 +283,25 @@ class TimeRatio:
 
 
 @dataclass(frozen=True)
+class Times:
+    """A ratio times a constant: of compute, where a step of one arm costs `factor` times one of the other."""
+
+    ratio: TimeRatio
+    factor: float
+
+    @property
+    def arms(self) -> tuple[str, str]:
+        """The arms it compares."""
+        return self.ratio.arms
+
+    def __call__(self, results: Results) -> Estimate:
+        """The product with its interval."""
+        found = self.ratio(results)
+        value, low, high = (self.factor * each for each in (found.value, found.low, found.high))
+        return replace(found, value=value, low=low, high=high)
+
+
+@dataclass(frozen=True)
 class GapRatio:
     """The time ratio `one` over the time ratio `other`: below 1, the small side gains more in `one`.
 
