@@ -10,7 +10,8 @@ from small_runs import parity_run
 
 import headstart as hs
 from headstart.lab.arms import Arm
-from headstart.lab.claims import GapRatio, StatisticRatio, check_claim
+from headstart.lab.claims import check_claim
+from headstart.lab.estimates import GapRatio, StatisticRatio
 from headstart.lab.results import Results
 from headstart.lab.store import summarise
 from headstart.lab.sweep import Tuned
