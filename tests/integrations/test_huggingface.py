@@ -21,7 +21,7 @@ pytestmark = [
 ]
 ROWS, LENGTH = 96, 6
 SCHEDULE = hs.PhaseSchedule([hs.Phase(size=16, steps=6)], everything=8)
-AUTO = hs.PhaseSchedule.auto(1 / 6, 2 / 3, 3, steps=14, target=0.5, max_epochs=2)
+AUTO = hs.PhaseSchedule.auto(1 / 6, 2 / 3, 3, steps=14, target=0.5, max_epochs=2, everything=2)
 
 
 class Sentences(Dataset):
@@ -121,10 +121,10 @@ def test_an_auto_schedule_advances_by_the_training_accuracy_and_says_so_in_its_c
     run.train()
     state = json.loads((tmp_path / "checkpoint-14" / STATE_FILE).read_text())
     # An epoch of 16 rows is 4 steps; the loader fetches one batch ahead of the report.
-    assert state["stretches"] == [[0, 0], [1, 4], [2, 12]]
+    assert state["stretches"] == [[0, 0], [1, 4], [3, 12]]
     never = trainer(tmp_path, AUTO, metric=lambda outputs, inputs: 0.0)
     never.train()
-    assert never.phase_sampler.state_dict()["stretches"] == [[0, 0], [1, 8]]
+    assert never.phase_sampler.state_dict()["stretches"] == [[0, 0], [1, 8], [3, 12]]
 
 
 def test_rules_split_the_trainers_own_groups(tmp_path):

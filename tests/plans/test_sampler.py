@@ -4,6 +4,7 @@ import json
 import subprocess
 import sys
 import tracemalloc
+import warnings
 from itertools import chain
 
 import numpy as np
@@ -39,7 +40,7 @@ def samplers(draw):
     ]
     schedule = PhaseSchedule(
         phases,
-        everything=draw(st.integers(0, 5)),
+        everything=draw(st.sampled_from([1, 2, 5, "half"])),
         replacement=draw(st.booleans()),
         target=draw(st.sampled_from([None, 0.5])),
     )
@@ -122,9 +123,9 @@ def test_subsets_are_nested_and_random_rows():
 
 
 def test_independent_subsets_share_no_row():
-    schedule = PhaseSchedule([Phase(size=60, epochs=1), Phase(size=60, epochs=1)], nested=False)
+    schedule = PhaseSchedule([Phase(size=60, epochs=1), Phase(size=440, epochs=1)], nested=False, everything=None)
     rows = [row for _, batch in drawn(sampler(schedule)) for row in batch]
-    assert len(set(rows)) == 120
+    assert len(rows) == len(set(rows)) == 500
 
 
 def test_every_epoch_has_every_row_once():
@@ -139,9 +140,9 @@ def test_seeds_decide_subsets_and_order():
 
 
 def test_each_phase_may_have_a_batch_size_of_its_own():
-    schedule = PhaseSchedule([Phase(size=60, epochs=1), Phase(size=200, epochs=1)], batch_sizes=[5, 20])
+    schedule = PhaseSchedule([Phase(size=60, epochs=1), Phase(fraction=1, epochs=0.4)], batch_sizes=[5, 20])
     one = sampler(schedule, num_replicas=2, rank=1)
-    assert [len(batch) for _, batch in drawn(one)] == [5] * 6 + [20] * 5
+    assert [len(batch) for _, batch in drawn(one, report=False)] == [5] * 6 + [20] * 5
     assert one.batch_size is None
     assert sampler().batch_size == 10
 
@@ -159,7 +160,7 @@ def test_accumulated_micro_batches_are_the_parts_of_the_larger_batch():
 
 
 def test_a_learned_phase_gives_way_after_its_epoch_and_an_unlearned_one_at_its_longest():
-    schedule = PhaseSchedule.auto(0.1, 0.4, 2, steps=100, target=0.75, max_epochs=6, everything=True)
+    schedule = PhaseSchedule.auto(0.1, 0.4, 2, steps=100, target=0.75, max_epochs=6, everything=10)
     one = sampler(schedule)
     phases = []
     for _ in one:
@@ -169,7 +170,7 @@ def test_a_learned_phase_gives_way_after_its_epoch_and_an_unlearned_one_at_its_l
 
 
 def test_a_report_counts_until_the_next():
-    schedule = PhaseSchedule.auto(0.1, 0.4, 2, steps=30, target=0.75, max_epochs=5)
+    schedule = PhaseSchedule.auto(0.1, 1, 2, steps=30, target=0.75, max_epochs=5, everything=None)
     one = sampler(schedule)
     phases = []
     for number, _ in enumerate(one):
@@ -233,7 +234,7 @@ def test_bad_input_is_named(make, message):
         (lambda: sampler(seed=1), "seed=0, this sampler has seed=1"),
         (lambda: sampler(num_replicas=2, rank=0), "num_replicas=1, this sampler has num_replicas=2"),
         (lambda: PhasedBatchSampler(ROWS + 1, TWO, 10), "num_rows=500"),
-        (lambda: sampler(PhaseSchedule([Phase(size=60, steps=10)])), "schedule="),
+        (lambda: sampler(PhaseSchedule([Phase(size=60, steps=10)], everything=12)), "schedule="),
     ],
 )
 def test_a_state_of_another_sampler_is_refused(other, message):
@@ -270,3 +271,38 @@ def test_two_processes_of_torchrun_see_disjoint_rows_of_the_same_phase(tmp_path)
     for (phase, batch), (phase0, batch0), (phase1, batch1) in zip(alone, said[0][2], said[1][2], strict=True):
         assert phase == phase0 == phase1
         assert sorted(batch) == sorted(batch0 + batch1)
+
+
+def test_a_schedule_that_leaves_rows_out_says_so_once():
+    schedule = PhaseSchedule.geometric(1 / 50, 1 / 10, 2, steps=20, everything=None)
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("default")
+        for seed in range(3):
+            sampler(schedule, seed=seed)
+    (only,) = said
+    assert "this schedule uses 10% of the rows, 50 of 500" in str(only.message)
+    assert only.filename == __file__
+
+
+def test_by_default_no_row_is_lost():
+    """The first example of the docs, on sixty thousand rows, saw twelve hundred of them."""
+    one = PhasedBatchSampler(60_000, PhaseSchedule.geometric(steps=6000), batch_size=64)
+    assert len(set(chain(*one))) == 60_000
+
+
+def test_an_auto_schedule_that_learns_nothing_still_ends_on_everything_in_time():
+    one = sampler(PhaseSchedule.auto(0.1, 0.4, 3, steps=100, max_epochs=50, everything=60))
+    phases = []
+    for _ in one:
+        phases.append(one.phase)
+        one.report(0.0)
+    assert phases == [0] * 40 + [3] * 60
+
+
+def test_an_auto_schedule_that_learns_at_once_is_on_everything_the_sooner():
+    one = sampler(PhaseSchedule.auto(0.1, 0.2, 2, steps=100, everything=60))
+    phases = []
+    for _ in one:
+        phases.append(one.phase)
+        one.report(1.0)
+    assert phases == [0] * 5 + [1] * 10 + [2] * 85

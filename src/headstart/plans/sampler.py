@@ -3,6 +3,7 @@
 import hashlib
 import os
 import sys
+import warnings
 from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sized
 from dataclasses import replace
@@ -46,7 +47,9 @@ class PhasedBatchSampler:
     `load_state_dict` gives exactly the remaining batches. No list of rows is held, however large the data set.
 
     `batch_size` is what one replica takes at a time. Replicas default to the initialised torch.distributed group; each
-    step's rows are dealt to them in turn, disjoint and from the same phase. Under Accelerate or the Hugging Face
+    step's rows are dealt to them in turn, disjoint and from the same phase. Only a step that holds the end of an epoch
+    and the beginning of the next may have a row twice, once from each, and then perhaps on two replicas; with
+    `replacement=True` any step may. Under Accelerate or the Hugging Face
     Trainer, which deal out batches themselves, the sampler is rank-unaware: there `accumulate` counts the processes
     too. Phases count optimizer steps; `accumulate` micro-batches make a step.
     """
@@ -77,6 +80,13 @@ class PhasedBatchSampler:
         sizes = {batch // (self.num_replicas * accumulate) for batch in self.route.batches}
         # Accelerate reads a missing size as "sizes vary".
         self.batch_size = sizes.pop() if len(sizes) == 1 else None
+        used = self.route.num_rows_used
+        if used < self.num_rows:
+            warnings.warn(
+                f"this schedule uses {100 * used / self.num_rows:.3g}% of the rows, {used} of {self.num_rows}; the "
+                "others are never seen. Leave out everything=None, or shorten the phases, to end on all of them",
+                stacklevel=2,
+            )
         self._begin, self._loaded = 0, False
         self._listed = np.empty(0, dtype=np.int64)
         self._restart()
@@ -160,12 +170,12 @@ class PhasedBatchSampler:
     def _identity(self) -> dict[str, Any]:
         """What decides the batches; the rank does not, so one replica's state serves all."""
         return {
-            "schedule": hashlib.sha256(repr(self.schedule).encode()).hexdigest()[:16],
             "num_rows": self.num_rows,
             "batch_size": self.batch_size,
             "seed": self.seed,
             "num_replicas": self.num_replicas,
             "accumulate": self.accumulate,
+            "schedule": hashlib.sha256(repr(self.route).encode()).hexdigest()[:16],
         }
 
     def _stretch(self, step: int) -> tuple[int, int]:
@@ -180,6 +190,8 @@ class PhasedBatchSampler:
                     self._decided += sure
                     continue
             place = course.observe(self._place, self._decided, self._metric)
+            if self._decided == self.route.latest and place.leg + 1 < len(course.legs):
+                place = Place(self.seed, len(course.legs) - 1, self._decided)
             if place.stretch != self._stretches[-1]:
                 self._stretches.append(place.stretch)
                 self._metric = None  # it was about the phase that is over
