@@ -100,6 +100,10 @@ def test_the_trainer_sees_the_batches_of_the_schedule(tmp_path, accumulate):
     assert run.state.global_step == 14
     phases = {entry["step"]: entry["phase"] for entry in run.state.log_history if "phase" in entry}
     assert phases == {step: int(step > 6) for step in range(1, 15)}
+    seen = {entry["step"]: entry["rows_seen"] for entry in run.state.log_history if "rows_seen" in entry}
+    rows = 4 * accumulate
+    assert seen[1] == pytest.approx(rows / ROWS)
+    assert seen[14] == pytest.approx((16 + 8 * rows * 80 / 96) / ROWS)
 
 
 @pytest.mark.parametrize("schedule", [SCHEDULE, AUTO], ids=["explicit", "auto"])

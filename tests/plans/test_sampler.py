@@ -1,6 +1,7 @@
 """The batch sampler: exact resume after any batch, disjoint ranks, nested subsets, no list of rows."""
 
 import json
+import re
 import subprocess
 import sys
 import tracemalloc
@@ -17,6 +18,7 @@ from headstart.plans import Phase, PhasedBatchSampler, PhaseSchedule
 from headstart.plans.sampler import replicas
 
 ROWS = 500
+AUTO = PhaseSchedule.auto(0.1, 0.4, 2, steps=100, target=0.75, max_epochs=6)
 TWO = PhaseSchedule([Phase(size=60, steps=10), Phase(fraction=0.4, epochs=1)], everything=12)
 
 
@@ -58,7 +60,7 @@ def drawn(sampler, begin=0, report=True):
     out = []
     for number, batch in enumerate(sampler, start=begin):
         out.append((sampler.phase, batch))
-        if report:
+        if report and sampler.schedule.target is not None:
             sampler.report(metric(number))
     return out
 
@@ -73,7 +75,8 @@ def test_resume_after_any_batch_gives_exactly_the_remaining_batches(make, data):
     seen = []
     for number in range(stop):
         seen.append((next(batches), first.phase)[::-1])
-        first.report(metric(number))
+        if first.schedule.target is not None:
+            first.report(metric(number))
     state = json.loads(json.dumps(first.state_dict()))
     second = make()
     second.load_state_dict(state)
@@ -220,7 +223,14 @@ def test_a_data_set_gives_its_length():
         (lambda: sampler(num_replicas=2), "num_replicas=2, rank=None: give both"),
         (lambda: sampler(num_replicas=2, rank=2), r"rank=2: of num_replicas=2 the ranks are 0 \.\. 1"),
         (lambda: sampler(batch_size=61), "phase 1 has 60 rows, fewer than one global batch of 61"),
-        (lambda: sampler().report(float("nan")), "metric=nan"),
+        (
+            lambda: sampler().report(0.9),
+            r"report\(metric=0\.9\): the phases .* end by their lengths.*PhaseSchedule\.auto",
+        ),
+        *[
+            (lambda value=value: sampler(AUTO).report(value), f"metric={re.escape(repr(value))}.*one finite number")
+            for value in (float("nan"), float("inf"), None, "good", [0.5, 0.6])
+        ],
     ],
 )
 def test_bad_input_is_named(make, message):
@@ -240,6 +250,44 @@ def test_bad_input_is_named(make, message):
 def test_a_state_of_another_sampler_is_refused(other, message):
     with pytest.raises(HeadstartError, match=message):
         other().load_state_dict(sampler().state_dict())
+
+
+@pytest.mark.parametrize(
+    ("junk", "message"),
+    [
+        (None, r"load_state_dict\(None\)"),
+        ({}, "no 'batch'"),
+        ("state", r"load_state_dict\('state'\)"),
+        ({"batch": -5}, "42 batches saves batch=-5"),
+        ({"batch": 10**9}, "batch=1000000000"),
+        ({"batch": 1.5}, r"batch=1\.5"),
+        ({"batch": True}, "batch=True"),
+        ({"stretches": []}, r"stretches=\[\]"),
+        ({"stretches": None}, "stretches=None"),
+        ({"stretches": [[0, 0], [9, 3]]}, "stretches="),
+        ({"stretches": [[0, 0], [1, 5], [1, 6]]}, "stretches="),
+        ({"stretches": [[0, 0, 0]]}, "stretches="),
+        ({"decided": -1}, "decided=-1"),
+        ({"total": float("nan")}, "total=nan"),
+        ({"metric": "good"}, "metric='good'"),
+        ({"sampler": None}, "sampler=None"),
+        ({"sampler": {}}, "num_rows=None, this sampler has num_rows=500"),
+    ],
+)
+def test_a_state_that_is_none_is_refused_and_changes_nothing(junk, message):
+    one = sampler()
+    before = one.state_dict()
+    state = {**before, **junk} if isinstance(junk, dict) and junk else junk
+    with pytest.raises(HeadstartError, match=message):
+        one.load_state_dict(state)
+    assert one.state_dict() == before
+    assert len(list(one)) == 42
+
+
+def test_a_number_of_processes_that_is_none_is_named(monkeypatch):
+    monkeypatch.setenv("WORLD_SIZE", "abc")
+    with pytest.raises(HeadstartError, match="WORLD_SIZE='abc': set it to the number of processes, or unset it"):
+        sampler()
 
 
 def test_torchrun_without_a_process_group_is_refused(monkeypatch):
@@ -306,3 +354,44 @@ def test_an_auto_schedule_that_learns_at_once_is_on_everything_the_sooner():
         phases.append(one.phase)
         one.report(1.0)
     assert phases == [0] * 5 + [1] * 10 + [2] * 85
+
+
+def test_ranks_share_a_row_only_where_an_epoch_ends_within_a_step():
+    """The end of one epoch and the beginning of the next may hold the same row; the docstring says so."""
+    rows, batch, schedule = 70, 8, PhaseSchedule([Phase(fraction=1, epochs=30)])
+    ranks = [PhasedBatchSampler(rows, schedule, batch, 0, 2, rank) for rank in range(2)]
+    shared = [set(one) & set(two) for one, two in zip(*ranks, strict=True)]
+    spans = [step * 16 // rows != (step * 16 + 15) // rows for step in range(len(shared))]
+    assert not any(rows for rows, spanning in zip(shared, spans, strict=True) if not spanning)
+    assert any(rows for rows, spanning in zip(shared, spans, strict=True) if spanning)
+
+
+@pytest.mark.parametrize(
+    "schedule",
+    [
+        TWO,
+        PhaseSchedule([Phase(size=60, steps=30), Phase(size=200, steps=10)], everything=40),
+        PhaseSchedule([Phase(size=200, steps=10), Phase(size=60, steps=5)], everything=10, nested=False),
+        PhaseSchedule([Phase(size=60, steps=10)], everything=30, replacement=True),
+        PhaseSchedule.two_set(size=50, probability=0.5, steps=40),
+        PhaseSchedule([], steps=60),
+    ],
+)
+def test_the_fraction_of_rows_seen_is_what_a_count_says(schedule):
+    said, counted = [], []
+    for seed in range(20):
+        one, seen = sampler(schedule, seed=seed), set()
+        assert one.rows_seen == 0
+        for batch in one:
+            seen.update(batch)
+            said.append(one.rows_seen)
+            counted.append(len(seen) / ROWS)
+    length = len(one)
+    said, counted = (np.array(values).reshape(20, length).mean(axis=0) for values in (said, counted))
+    assert np.abs(said - counted).max() < 0.01
+    assert (np.diff(said) >= 0).all()
+
+
+def test_an_unheard_schedule_says_so_before_or_at_the_end_of_its_pass():
+    with pytest.warns(UserWarning, match="heard no metric in its first epoch"):
+        list(sampler(AUTO))
