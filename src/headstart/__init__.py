@@ -48,6 +48,7 @@ from headstart.losses import MSE, Correlation, CorrelationLoss, CrossEntropy, Hi
 from headstart.measures import Estimate, bootstrap
 from headstart.methods import (
     AttachedFilter,
+    Found,
     GradientFilter,
     Hook,
     InBall,
@@ -58,6 +59,7 @@ from headstart.methods import (
     OnSphere,
     PhaseLoss,
     RandomLabels,
+    Roles,
     Same,
     SampledBias,
     Scale,
@@ -68,6 +70,7 @@ from headstart.methods import (
     balance_layers,
     mup_groups,
     param_groups,
+    roles,
 )
 from headstart.models import MLP, Activation, Embedding, Init, Model, Readout, Signs, Transformer, Vectors
 from headstart.optimizers import (
@@ -141,6 +144,7 @@ __all__ = [
     "FinalRatio",
     "First",
     "Fixed",
+    "Found",
     "Fresh",
     "From",
     "FullBatch",
@@ -188,6 +192,7 @@ __all__ = [
     "Relabel",
     "Results",
     "Role",
+    "Roles",
     "Rows",
     "Run",
     "Same",
@@ -240,6 +245,7 @@ __all__ = [
     "param_groups",
     "probe",
     "repeat_first",
+    "roles",
     "sign_accuracy",
     "train",
 ]
