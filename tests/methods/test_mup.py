@@ -121,27 +121,35 @@ def test_bad_input_is_refused():
         coordinate_check(lambda m: RUN, (WIDTH,), steps=(13,))
 
 
-VOCABULARY, PLACES = 64, 16
+VOCABULARY, PLACES = 64, 8
 
 
 def gpt2(width, tied=True):
     transformers = pytest.importorskip("transformers")
     transformers.logging.set_verbosity_error()
     torch.manual_seed(0)
-    sizes = {"vocab_size": VOCABULARY, "n_positions": PLACES, "n_embd": width, "n_layer": 2, "n_head": 4}
+    sizes = {"vocab_size": VOCABULARY, "n_positions": PLACES, "n_embd": width, "n_layer": 1, "n_head": 4}
     none = {"resid_pdrop": 0.0, "embd_pdrop": 0.0, "attn_pdrop": 0.0, "bos_token_id": 0, "eos_token_id": 0}
     return transformers.GPT2LMHeadModel(transformers.GPT2Config(**sizes, **none, tie_word_embeddings=tied))
 
 
+@pytest.fixture
+def one_thread():
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(threads)
+
+
 def growth_of_logits(tied, groups):
-    """(of the logits, of their change) from width 32 to 512 after five steps of Adam at the rate of width 32."""
-    symbols = torch.randint(0, VOCABULARY, (16, PLACES), generator=torch.Generator().manual_seed(1))
+    """(of the logits, of their change) from width 32 to 512 after three steps of Adam at the rate of width 32."""
+    symbols = torch.randint(0, VOCABULARY, (8, PLACES), generator=torch.Generator().manual_seed(1))
     sizes = []
     for width in (32, 512):
         model = gpt2(width, tied)
         optimizer = torch.optim.Adam(groups(model, gpt2(32, tied)))
         before = model(symbols).logits.detach()
-        for _ in range(5):
+        for _ in range(3):
             optimizer.zero_grad()
             model(input_ids=symbols, labels=symbols).loss.backward()
             optimizer.step()
@@ -150,8 +158,10 @@ def growth_of_logits(tied, groups):
     return [wide / narrow for narrow, wide in zip(*sizes, strict=True)]
 
 
+@pytest.mark.usefixtures("one_thread")
 @pytest.mark.parametrize("tied", [True, False], ids=["tied", "untied"])
 def test_the_logits_of_a_wide_gpt2_stay_as_large_as_those_of_a_narrow_one(tied):
+    """By a factor of 6.4 where a tied head is not divided by the ratio of widths."""
     under_mup = growth_of_logits(tied, lambda model, base: mup_groups(model, base, lr=0.01))
     assert all(0.5 < growth < 1.6 for growth in under_mup)
     standard = growth_of_logits(tied, lambda model, base: [{"params": model.parameters(), "lr": 0.01}])
