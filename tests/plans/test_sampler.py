@@ -395,3 +395,7 @@ def test_the_fraction_of_rows_seen_is_what_a_count_says(schedule):
 def test_an_unheard_schedule_says_so_before_or_at_the_end_of_its_pass():
     with pytest.warns(UserWarning, match="heard no metric in its first epoch"):
         list(sampler(AUTO))
+
+
+def test_one_phase_that_nothing_can_end_needs_no_metric():
+    list(sampler(PhaseSchedule.auto(1, 1, 1, steps=100, everything=None)))

@@ -98,7 +98,7 @@ class PhasedBatchSampler:
         self._stretches: list[tuple[int, int]] = [self._place.stretch]
         self._decided = 1  # the phase is known of steps below this one
         self._metric: float | None = None
-        self._heard = False
+        self._heard = self.route.course.legs[0].target is None  # then there is nothing to hear
         self._position = 0
         self._block: _Block | None = None
 
@@ -119,7 +119,8 @@ class PhasedBatchSampler:
             for batch in self._batches(self._position):
                 self._position += 1
                 yield batch
-                self.check_heard(self._position if self._position == total else self._position - _FETCHED_AHEAD)
+                if not self._heard:
+                    self.check_heard(self._position if self._position == total else self._position - _FETCHED_AHEAD)
 
     @property
     def resumed(self) -> bool:
@@ -164,7 +165,7 @@ class PhasedBatchSampler:
     def check_heard(self, num_batches: int) -> None:
         """Warn, once, where so many batches are over, an epoch at least, and an auto schedule heard no metric yet."""
         leg, batch = self.route.course.legs[0], self.route.batches[0]
-        if self._heard or leg.target is None or num_batches < -(-(leg.pool.size or 1) // batch) * self.accumulate:
+        if self._heard or num_batches < -(-(leg.pool.size or 1) // batch) * self.accumulate:
             return
         self._heard = True
         warnings.warn(
