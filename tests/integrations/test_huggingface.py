@@ -131,17 +131,24 @@ def test_an_auto_schedule_advances_by_the_training_accuracy_and_says_so_in_its_c
     assert never.phase_sampler.state_dict()["stretches"] == [[0, 0], [1, 8], [3, 12]]
 
 
+def test_a_metric_that_is_no_number_is_named(tmp_path):
+    with pytest.raises(hs.HeadstartError, match=r"report\(metric=nan\): give one finite number"):
+        trainer(tmp_path, AUTO, metric=lambda outputs, inputs: float("nan")).train()
+
+
 def test_rules_split_the_trainers_own_groups(tmp_path):
     model = bert()
     before = weights(model)
-    rules = {"query_key": 3.0, "readout": hs.Scale(init=2.0), "*LayerNorm*": 0.5}
-    run = trainer(tmp_path, model=model, rules=rules, arguments={"weight_decay": 0.1})
+    rules = {"query_key": 3.0, "readout": hs.Scale(init=2.0), "*LayerNorm*": 0.5, "input": 7.0}
+    options = {"rules": rules, "roles": {"bert.pooler.dense.weight": "input"}, "arguments": {"weight_decay": 0.1}}
+    run = trainer(tmp_path, model=model, **options)
     run.create_optimizer()
     names = {id(p): name for name, p in model.named_parameters()}
     rate = {names[id(p)]: (g["lr"], g["weight_decay"]) for g in run.optimizer.param_groups for p in g["params"]}
     assert len(rate) == len(names)
     query = "bert.encoder.layer.0.attention.self.query"
     assert rate[f"{query}.weight"] == (pytest.approx(0.03), 0.1)
+    assert rate["bert.pooler.dense.weight"] == (pytest.approx(0.07), 0.1)
     assert rate[f"{query}.bias"] == (pytest.approx(0.01), 0.0)
     assert rate["bert.embeddings.LayerNorm.weight"] == (pytest.approx(0.005), 0.0)
     assert torch.equal(model.classifier.weight, 2 * before["classifier.weight"])

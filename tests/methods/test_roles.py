@@ -161,6 +161,30 @@ def test_a_head_called_value_is_no_attention():
     }
 
 
+def test_a_name_counts_only_where_it_belongs():
+    class Gate(nn.Module):
+        def __init__(self, width):
+            super().__init__()
+            self.fc = nn.Linear(width, width, bias=False)
+
+    class Block(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.attention = nn.ModuleDict({"query": nn.Linear(8, 8, bias=False), "key": nn.Linear(8, 8, bias=False)})
+            self.mlp = nn.ModuleDict({"out": nn.Linear(8, 8, bias=False)})
+
+    stages = nn.Sequential(nn.Sequential(Gate(4)), nn.Sequential(Gate(8)))
+    model = nn.ModuleDict({"stages": stages, "attention_block": Block(), "end": nn.Linear(8, 2, bias=False)})
+    assert {found.name: found.role for found in hs.roles(model)} == {
+        "stages.0.0.fc.weight": "input",
+        "stages.1.0.fc.weight": "hidden",
+        "attention_block.attention.query.weight": "query",
+        "attention_block.attention.key.weight": "key",
+        "attention_block.mlp.out.weight": "hidden",
+        "end.weight": "readout",
+    }
+
+
 def test_the_last_matrix_of_a_stack_of_blocks_is_hidden_unless_it_is_unlike_the_others():
     def block(inputs, outputs):
         return nn.Sequential(nn.Linear(inputs, outputs), nn.ReLU())

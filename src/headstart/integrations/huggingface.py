@@ -17,7 +17,7 @@ from transformers import Trainer, TrainerCallback, TrainerControl, TrainerState,
 from headstart.core.errors import HeadstartError
 from headstart.core.files import replacing
 from headstart.integrations.accuracy import BatchAccuracy
-from headstart.methods.param_groups import Rules, parameter_scales
+from headstart.methods.param_groups import GivenRoles, Rules, parameter_scales
 from headstart.plans import PhasedBatchSampler, PhaseSchedule, Relabel
 from headstart.plans.loader import relabelled
 
@@ -29,9 +29,11 @@ class PhasedTrainerMixin:
     """Give any Trainer a schedule: `class MyTrainer(PhasedTrainerMixin, SomeTrainer): ...`.
 
     `schedule` decides the batches of the whole training, which is one epoch of as many steps as the schedule has; steps
-    are optimizer steps, whatever the processes and accumulation. `rules` are those of `param_groups`: factors on rates,
-    within the groups the Trainer makes, and on the initial values. `relabel` gives the first phase random labels. An
-    auto schedule is told `metric(outputs, inputs)` of every training batch, by default its accuracy: of classes, of
+    are optimizer steps, whatever the processes and accumulation. `rules` and `roles` are those of `param_groups`:
+    factors on rates, within the groups the Trainer makes, and on the initial values. `relabel` gives the first phase
+    random labels.
+
+    An auto schedule is told `metric(outputs, inputs)` of every training batch, by default its accuracy: of classes, of
     masked tokens, or of next tokens, as the model's loss has it; a model of which that is not known needs a metric of
     yours. The Trainer's logs, and so TensorBoard and W&B, have the `phase` and the fraction of `rows_seen`. Resuming
     from a checkpoint gives exactly the remaining batches. The sampler does not know of processes: Accelerate deals its
@@ -43,6 +45,7 @@ class PhasedTrainerMixin:
         *args: Any,
         schedule: PhaseSchedule,
         rules: Rules | None = None,
+        roles: GivenRoles | None = None,
         relabel: Relabel | int | Sequence[float] | None = None,
         metric: BatchMetric | None = None,
         **options: Any,
@@ -62,7 +65,7 @@ class PhasedTrainerMixin:
             )
         self._scales = {}
         if rules:
-            scales = parameter_scales(me.model, rules)
+            scales = parameter_scales(me.model, rules, roles)
             with torch.no_grad():
                 for name, parameter in me.model.named_parameters():
                     if scales[name].init != 1.0:

@@ -24,6 +24,7 @@ _PROJECTION = re.compile(
     r"^(o|o_proj|out_proj|wo|w_o|to_out|out_lin|c_proj|proj|dense|out|out_layer|output_proj)$", re.I
 )
 _ATTENTION = re.compile(r"attn|attention", re.I)
+_FORWARD = re.compile(r"mlp|ffn|feed_?forward", re.I)
 _POSITION = re.compile(r"(^|[._])(pos|positions?|positional|wpe|relative)([._]|$)|pos_?emb|position_?(emb|bias)", re.I)
 _TOKEN = re.compile(r"^(\w*_tokens?|class_embedding)$")
 _BIAS = re.compile(r"^(b|beta|\w*bias(_.*)?)$")
@@ -185,7 +186,7 @@ def _attention(path: list[str], leaf: str, around: Any) -> tuple[frozenset[Role]
             return frozenset({role}), "by its name in attention"
     if attends and _KEY_VALUE.match(leaf):
         return frozenset({Role.KEY, Role.VALUE}), "keys and values in one"
-    within = attends or any(_ATTENTION.search(step) for step in path[:-1])
+    within = attends or (any(_ATTENTION.search(s) for s in path[:-1]) and not any(_FORWARD.search(s) for s in path))
     if within and any(_PROJECTION.match(step) for step in (leaf, *path[-2:])):
         return frozenset({Role.PROJECTION}), "by its name in attention"
     return None
@@ -215,7 +216,8 @@ def _readouts(model: Any, uses: list[_Use], plain: list[int]) -> dict[int, str]:
         head = None
     if head is not None:
         return {i: "get_output_embeddings()" for i, use in enumerate(uses) if use.part is head and use.is_plain}
-    named = {i: "a head, by its name" for i in plain if _HEAD.match(uses[i].module.rpartition(".")[2])}
+    paths = {i: uses[i].module.split(".") for i in plain}
+    named = {i: "a head, by its name" for i, path in paths.items() if _HEAD.match(path[-1]) and len(path) < 3}
     last = [i for i in plain[-1:] if not _is_recurrent(uses[i].part)]
     return named or dict.fromkeys(last, "the last matrix")
 
