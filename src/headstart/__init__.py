@@ -70,6 +70,7 @@ from headstart.measures import (
 )
 from headstart.methods import (
     AttachedFilter,
+    Found,
     GradientFilter,
     Hook,
     InBall,
@@ -80,6 +81,7 @@ from headstart.methods import (
     OnSphere,
     PhaseLoss,
     RandomLabels,
+    Roles,
     Same,
     SampledBias,
     Scale,
@@ -90,6 +92,7 @@ from headstart.methods import (
     balance_layers,
     mup_groups,
     param_groups,
+    roles,
 )
 from headstart.models import MLP, Activation, Embedding, Init, Model, Readout, Signs, Transformer, Vectors
 from headstart.optimizers import (
@@ -169,6 +172,7 @@ __all__ = [
     "FinalRatio",
     "First",
     "Fixed",
+    "Found",
     "Fresh",
     "From",
     "FullBatch",
@@ -222,6 +226,7 @@ __all__ = [
     "Relabel",
     "Results",
     "Role",
+    "Roles",
     "Rows",
     "Run",
     "Same",
@@ -278,6 +283,7 @@ __all__ = [
     "probe",
     "rates",
     "repeat_first",
+    "roles",
     "sign_accuracy",
     "train",
     "trained",
