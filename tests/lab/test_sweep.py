@@ -278,6 +278,13 @@ def test_on_an_exact_tie_the_lower_rate_wins():
     assert tuned.rate == min(rate for rate in rates_of(tuned) if 0.11 < rate < 0.18)
 
 
+def test_a_grid_on_which_all_rates_are_the_same_is_not_extended():
+    tuned = settle(search_of(sweep_of(0.1, 0.2)), lambda lr: 0.8)
+    assert rates_of(tuned) == [0.1, 0.12, 0.144, 0.1728, 0.2074]
+    assert tuned.rate == 0.1
+    assert not tuned.inside
+
+
 def by_time(time_of, arrivals_of):
     def look(score, run, seeds):
         lr = run.optimizer.lr

@@ -33,12 +33,17 @@ def deciding(score: Score, scores: Sequence[Scored]) -> Score:
     return Area() if arrivals and max(arrivals) < _LEAST_ARRIVALS else score
 
 
+def numbers(scores: Mapping[K, Scored], score: Score, metric: Metric) -> dict[K, float]:
+    """What decides between candidates, lower is better."""
+    sign = -1 if metric.higher_is_better else 1
+    by_area = isinstance(deciding(score, list(scores.values())), Area)
+    return {key: sign * scored.area if by_area else scored.score for key, scored in scores.items()}
+
+
 def best_first(scores: Mapping[K, Scored], score: Score, metric: Metric) -> list[K]:
     """The candidates from best to worst; on an exact tie in their order, so that the lower rate wins."""
-    sign = -1 if metric.higher_is_better else 1
-    if isinstance(deciding(score, list(scores.values())), Area):
-        return sorted(scores, key=lambda k: (sign * scores[k].area, k))
-    return sorted(scores, key=lambda k: (scores[k].score, k))
+    found = numbers(scores, score, metric)
+    return sorted(found, key=lambda key: (found[key], key))
 
 
 @dataclass
@@ -105,7 +110,9 @@ class Grid:
         if not self.learns:
             near = {*range(-_BELOW, 0, 2), rate.indices[-1] + _ABOVE}
             return set(_FAR) if near <= self.scores.keys() else near
-        return {self.best - 1, self.best + 1}
+        # Where all scores are the same, such as those of runs that begin at the target, lower rates say nothing more.
+        flat = len(set(numbers(self.scores, self.score, self.metric).values())) == 1 < len(self.scores)
+        return set() if flat else {self.best - 1, self.best + 1}
 
 
 class Search:
