@@ -254,8 +254,12 @@ class Store:
             members += self.cell_traces(row.cell, row.seeds, {"study": study, "arm": row.arm})
         return Traces(tuple(members))
 
-    def run_of(self, cell: str) -> Run:
-        """The Run of a stored cell, at seed 0, its parts built from their modules."""
+    def run_of(self, cell: str, trust: Iterable[str] = ()) -> Run:
+        """The Run of a stored cell, at seed 0, its parts built from their modules.
+
+        Parts from modules outside headstart are built only if `trust` names the module or its package: a store that
+        somebody sent you runs no code of its choosing.
+        """
         row = self._db.execute("SELECT json FROM cells WHERE cell = ?", (cell,)).fetchone()
         if row is None:
             raise HeadstartError(f"cell {cell} is not in store {self.path}")
@@ -264,7 +268,7 @@ class Store:
             raise HeadstartError(
                 f"cell {cell} was stored by headstart 0.1: its traces can be read, and its Run cannot be built again"
             )
-        return decode(data)
+        return decode(data, Run, trust)
 
     def commits(self, cells: Iterable[str], simulated: Iterable[Any] = ()) -> list[str]:
         """The distinct commits that trained these cells and computed these simulations."""
