@@ -32,7 +32,8 @@ class Trace:
 
     `steps` counts optimizer steps, `samples` the samples in all gradients so far with repeats (compute), `flops` the
     training FLOPs; all begin at 0. `before` is what the runs it started from had cost by then, failed attempts and
-    searches included. A diverged run keeps what it recorded before its loss ceased to be finite.
+    searches included. A diverged run keeps what it recorded before its loss ceased to be finite. `settings` are those
+    of its Run, flat: "optimizer.lr" is a number, "optimizer" the name of a class.
     """
 
     cell: str
@@ -45,6 +46,7 @@ class Trace:
     seconds: float = 0.0
     labels: Mapping[str, str] = field(default_factory=dict)
     before: Cost = Cost()
+    settings: Mapping[str, Any] = field(default_factory=dict, repr=False)
 
     def axis(self, name: str, total: bool = False) -> NDArray[np.float64]:
         """The axis "steps", "samples" or "flops"; with `total`, with the cost of the runs it started from."""
