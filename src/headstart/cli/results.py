@@ -6,13 +6,15 @@ from typing import Annotated, Any
 
 from tyro.conf import Positional, arg
 
-from headstart.cli.options import Json, StorePath, StudyName, app, console, print_json
+from headstart.cli.options import Json, StorePath, StudyName, app, console, open_named, print_json
 from headstart.core.errors import HeadstartError
+from headstart.core.files import replacing
 from headstart.lab.conduct import make_report, stored
 from headstart.lab.figures import save_figure
+from headstart.lab.received import readable_reports
 from headstart.lab.report import claims_table, counted, scoreboard, update_readme, write_report
 from headstart.lab.results import Results
-from headstart.lab.store import Store, default_path, open_store
+from headstart.lab.store import Store
 from headstart.lab.study import Study
 from headstart.studies import all_studies, find, select
 
@@ -32,13 +34,8 @@ def recall(study: Study, preset: str | None, store: Store) -> tuple[str, Any, Re
 
 def stored_reports(store: Path | None) -> dict[str, Any]:
     """The stored reports by study; looking does not make a store, and a store that was named must be there."""
-    path = store or default_path()
-    if path.exists():
-        with open_store(path) as opened:
-            return opened.studies.reports()
-    if store is not None:
-        raise HeadstartError(f"--store {store}: there is no such store; run a study into it first")
-    return {}
+    with open_named(store) as opened:
+        return readable_reports(opened)
 
 
 @app.command(name="list")
@@ -93,7 +90,7 @@ def show(
     Try: headstart show less_data/mini_and_full_batch_mlp --json
     """
     s = find(study)
-    with open_store(store) as opened:
+    with open_named(store) as opened:
         if opened.studies.last(s.name) is None and not json:
             print(s.doc.strip())
             print(f"\nNot run yet: headstart run {s.command}")
@@ -107,7 +104,7 @@ def show(
     screen = console()
     screen.print(claims_table(report))
     for name, tuned in report["learning_rates"].items():
-        screen.print(f"{name}: lr {tuned['rate']:g} of {len(tuned['rates'])} tried", highlight=False)
+        screen.print(f"{name}: lr {tuned['rate']:g} of {len(tuned['rates'])} tried", highlight=False, markup=False)
 
 
 @app.command
@@ -124,7 +121,7 @@ def figure(
     Try: headstart figure less_data/mini_and_full_batch_mlp --out gap.pdf
     """
     s = find(study)
-    with open_store(store) as opened:
+    with open_named(store) as opened:
         _, _, results = recall(s, preset, opened)
         print(save_figure(s.figure(results), out, format or out.suffix.lstrip(".") or "png"))
 
@@ -172,17 +169,14 @@ def export(
     kind = to or out.suffix.lstrip(".")
     if kind not in ("parquet", "csv"):
         raise HeadstartError(f"--to {kind}: choose parquet or csv")
-    with open_store(store) as opened:
+    with open_named(store) as opened:
         traces = opened.traces(study=find(study).name)
         if not len(traces):
             raise HeadstartError(f"{study} trains nothing and has no traces; read its arrays by store.simulation(part)")
         frame = traces.to_pandas()
     try:
-        out.parent.mkdir(parents=True, exist_ok=True)
-        if kind == "csv":
-            frame.to_csv(out, index=False)
-        else:
-            frame.to_parquet(out, index=False)
+        with replacing(out) as temporary:
+            frame.to_csv(temporary, index=False) if kind == "csv" else frame.to_parquet(temporary, index=False)
     except OSError as error:
         raise HeadstartError(f"--out {out}: cannot be written: {error}; name another file") from None
     print(f"{out}: {len(frame)} rows")
@@ -203,7 +197,7 @@ def report(
 
     Try: headstart report less_data
     """
-    with open_store(store) as opened:
+    with open_named(store) as opened:
         done = [s for s in select(study) if opened.studies.last(s.name) is not None]
         if not done:
             raise HeadstartError(f"no study of {study} is in store {opened.path}; run: headstart run {study}")

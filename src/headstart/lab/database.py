@@ -14,7 +14,9 @@ from headstart.core.files import replacing
 from headstart.lab.schema import FORMAT, SCHEMA, SEALED, is_current, renew, seal, shadow, statements, unshadow
 
 _OTHER = "name another with --store PATH or HEADSTART_STORE"
-_REPAIR = "`headstart check-store` lists the damage, and `headstart run` with --repair drops it and trains only that again"
+_REPAIR = (
+    "`headstart check-store` lists the damage, and `headstart run` with --repair drops it and trains only that again"
+)
 
 
 class Damaged(HeadstartError):

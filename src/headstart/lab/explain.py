@@ -65,6 +65,7 @@ def _rows(study: Study, knobs: Any, store: Store, counted: set[Any]) -> list[dic
 def print_explanation(rows: list[dict[str, Any]], jobs: int, console: Any) -> None:
     """The rows as a table, or, for several studies, a row each; with the time in all."""
     from rich import box
+    from rich.markup import escape
     from rich.table import Table
 
     total = sum(row["runs"] * row["seconds_a_run"] for row in rows)
@@ -79,7 +80,7 @@ def print_explanation(rows: list[dict[str, Any]], jobs: int, console: Any) -> No
             seconds = sum(row["runs"] * row["seconds_a_run"] for row in own)
             engines = ", ".join(dict.fromkeys(row["engine"] for row in own))
             runs = sum(row["runs"] for row in own)
-            table.add_row(study, engines, str(len(own)), str(runs), f"{seconds / jobs / 60:.1f}")
+            table.add_row(escape(study), engines, str(len(own)), str(runs), f"{seconds / jobs / 60:.1f}")
         console.print(table)
         console.print(f"{said}; runs that studies share count once")
         return
@@ -89,13 +90,13 @@ def print_explanation(rows: list[dict[str, Any]], jobs: int, console: Any) -> No
         fastest = "" if row["engine"] == "simulation" else "it is the fastest"
         reasons = "; ".join(f"{name}: {why}" for name, why in row["reasons"].items()) or fastest
         table.add_row(
-            row["arm"],
+            escape(row["arm"]),
             row["engine"],
             str(row["runs"]),
             str(row["stored"]),
             f"{row['seconds_a_run']:g}",
             "" if row["megabytes_a_run"] is None else f"{row['megabytes_a_run']:g}",
-            reasons,
+            escape(reasons),
         )
     console.print(table)
     console.print(said)

@@ -91,7 +91,9 @@ class Ledger:
                 f"study {study} has no finished run in store {self._db.path}; run it: headstart run {study}"
             )
         where = "WHERE (study, preset, knobs) = (?, ?, ?) ORDER BY arm, cell"
-        rows = [Serving(a, k, cell, json.loads(seeds)) for *_, a, k, cell, seeds in self._db.rows("arms", where, edition)]
+        rows = [
+            Serving(a, k, cell, json.loads(seeds)) for *_, a, k, cell, seeds in self._db.rows("arms", where, edition)
+        ]
         self._check_whole(edition, rows)
         if arm is not None and arm not in {row.arm for row in rows}:
             raise HeadstartError(f"there is no arm {arm!r}; {study} has {', '.join(sorted({r.arm for r in rows}))}")

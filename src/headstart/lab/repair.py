@@ -30,7 +30,10 @@ _PLAIN = {
 # Numbers that salvaged rows still name are not given to others.
 _UNKNOWN = """'unknown', '{"commit": "unknown"}', 0"""
 _NUMBERED = [
-    *(f"INSERT OR IGNORE INTO batches SELECT DISTINCT batch, {_UNKNOWN} FROM {t}" for t in ("summaries", "simulations")),
+    *(
+        f"INSERT OR IGNORE INTO batches SELECT DISTINCT batch, {_UNKNOWN} FROM {t}"
+        for t in ("summaries", "simulations")
+    ),
     "INSERT OR IGNORE INTO chunks SELECT DISTINCT chunk, cell, 0 FROM runs",
     "INSERT OR IGNORE INTO chunks SELECT DISTINCT chunk, '', 0 FROM curves",
 ]

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from headstart.core.errors import HeadstartError
-from headstart.core.files import replacing
+from headstart.core.files import inside, replacing
 from headstart.lab.claims import Kind, Verdict
 from headstart.lab.figures import save_figure
 from headstart.lab.results import Results
@@ -69,7 +69,7 @@ def claims_table(report: Mapping[str, Any]) -> "Table":
     from rich.table import Table
 
     table = Table(
-        title=f"{report['study']} · {report['preset']} · {seeds_of(report)}", box=box.ROUNDED, show_lines=True
+        title=escape(f"{report['study']} · {report['preset']} · {seeds_of(report)}"), box=box.ROUNDED, show_lines=True
     )
     for name, ratio in (("claim", 5), ("ours [95% interval]", 3), ("paper", 4), ("kind", 2), ("verdict", 2)):
         table.add_column(name, ratio=ratio, overflow="fold")
@@ -82,9 +82,8 @@ def claims_table(report: Mapping[str, Any]) -> "Table":
 
 def write_report(study: Study, results: Results, report: Mapping[str, Any], root: Path) -> list[Path]:
     """Write <root>/<study>.png, .md and .json; returns the three paths."""
-    base = root / study.name
-    picture = save_figure(study.figure(results), base.with_suffix(".png"))
-    page, data = base.with_suffix(".md"), base.with_suffix(".json")
+    png, page, data = (inside(root, study.name, end) for end in (".png", ".md", ".json"))
+    picture = save_figure(study.figure(results), png)
     _write(data, json.dumps(report, indent=1, ensure_ascii=False) + "\n")
     _write(page, _page(study, report, picture.name))
     _freshen(study.name, root / STALE)
@@ -197,7 +196,10 @@ def speed_table(root: Path) -> str:
 
 def update_readme(readme: Path, root: Path) -> bool:
     """Put the tables between the README's marks; False if it has none."""
-    text = old = readme.read_text() if readme.exists() else ""
+    try:
+        text = old = readme.read_text() if readme.exists() else ""
+    except (OSError, ValueError) as error:
+        raise HeadstartError(f"--readme {readme}: cannot be read: {error}; name a text file") from None
     for begin, end, table in ((BEGIN, END, studies_table(root)), (SPEED_BEGIN, SPEED_END, speed_table(root))):
         if begin in text and end in text:
             before, rest = text.split(begin, 1)
@@ -210,6 +212,7 @@ def update_readme(readme: Path, root: Path) -> bool:
 def scoreboard(reports: Sequence[Mapping[str, Any]]) -> "Table":
     """One row per claim over all stored studies."""
     from rich import box
+    from rich.markup import escape
     from rich.table import Table
 
     table = Table(box=box.ROUNDED)
@@ -218,10 +221,10 @@ def scoreboard(reports: Sequence[Mapping[str, Any]]) -> "Table":
     for report in reports:
         for c in report["claims"]:
             table.add_row(
-                f"{report['study']} ({report['preset']})",
-                c["id"],
+                escape(f"{report['study']} ({report['preset']})"),
+                escape(c["id"]),
                 interval(c),
-                c["paper"],
+                escape(c["paper"]),
                 f"[{_COLOURS[c['verdict']]}]{c['verdict']}[/]",
             )
     return table

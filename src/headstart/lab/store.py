@@ -8,7 +8,8 @@ import json
 import os
 import time
 import zlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import astuple
 from enum import StrEnum
 from pathlib import Path
@@ -21,12 +22,13 @@ from numpy.typing import NDArray
 
 from headstart.core.encoding import canonical, decode, encode, identity, settings
 from headstart.core.errors import HeadstartError
+from headstart.core.files import left_behind
 from headstart.core.state import load_arrays, save_arrays
 from headstart.core.trace import Status, Summary, Trace, Traces
 from headstart.core.units import Cost
 from headstart.engines import Outcome, value_names
 from headstart.lab import provenance
-from headstart.lab.database import Damaged, Database
+from headstart.lab.database import Damaged, Database, in_words
 from headstart.lab.ledger import Ledger
 from headstart.lab.repair import examine, repair, salvage
 from headstart.lab.states import States
@@ -53,9 +55,24 @@ def default_path() -> Path:
 
 
 def open_store(path: str | Path | None = None) -> "Store":
-    """Open the store at `path`, made if it is not there; a directory holds it as store.sqlite."""
-    where = default_path() if path is None else Path(path).expanduser()
-    return Store(where / "store.sqlite" if where.is_dir() else where)
+    """Open the store at `path`; a directory holds it as store.sqlite.
+
+    Opening changes nothing: a store that is not there reads as empty, and the first write makes it.
+    """
+    return Store(store_path(path))
+
+
+def store_path(path: str | Path | None = None) -> Path:
+    """The file of the store that `path` names, or of the default one."""
+    if not isinstance(path, str | Path | None):
+        raise HeadstartError(f"open_store(path={path!r}): give a path, or nothing for the default store")
+    try:
+        where = default_path() if path is None else Path(path).expanduser()
+        if "\0" in str(where):
+            raise ValueError("there is no file of this name")
+        return where / "store.sqlite" if where.is_dir() else where
+    except (OSError, ValueError, RuntimeError) as error:
+        raise in_words(Path(str(path)), error) from None
 
 
 def repair_store(path: Path) -> list[str]:
@@ -120,15 +137,22 @@ class Store:
         and States were dropped, and their bytes.
         """
         num, size = self.states.collect_garbage(states)
-        done = [p for p in self._checkpoints.glob("*.safetensors") if self._is_stored(p.stem)]
-        for path in [*self.old_checkpoints(), *done]:
+        done = [p for p in self._checkpoints.glob("*.safetensors") if self._is_stored(p.stem, Keep.SUMMARY)]
+        for path in [*self.old_checkpoints(), *done, *left_behind(self._checkpoints)]:
             num, size = num + 1, size + path.stat().st_size
             path.unlink()
         return num, size
 
-    def _is_stored(self, stem: str) -> bool:
+    def sweep_checkpoints(self, under_way: Container[tuple[str, int]] = ()) -> None:
+        """Drop what a kill left behind: half-written files, and checkpoints of stored runs that are not `under_way`."""
+        done = [p for p in self._checkpoints.glob("*.safetensors") if self._is_stored(p.stem, Keep.CURVES, under_way)]
+        for path in [*done, *left_behind(self._checkpoints)]:
+            with suppress(OSError):
+                path.unlink()
+
+    def _is_stored(self, stem: str, keep: Keep, but: Container[tuple[str, int]] = ()) -> bool:
         cell, _, seed = stem.rpartition("-")
-        return seed.isdigit() and int(seed) in self.seeds(cell, Keep.SUMMARY)
+        return seed.isdecimal() and (cell, int(seed)) not in but and int(seed) in self.seeds(cell, keep)
 
     def seeds(self, cell: str, keep: Keep = Keep.CURVES) -> set[int]:
         """The seeds of a cell of which this much is stored."""
@@ -169,7 +193,9 @@ class Store:
 
     def _add_chunk(self, cell: str, traces: Sequence[Trace], batch: int | None) -> None:
         # After damage there may be curves of a chunk that is not listed any more: its number is not used again.
-        query = "SELECT MAX(COALESCE((SELECT MAX(id) FROM chunks), 0), COALESCE((SELECT MAX(chunk) FROM curves), 0)) + 1"
+        query = (
+            "SELECT MAX(COALESCE((SELECT MAX(id) FROM chunks), 0), COALESCE((SELECT MAX(chunk) FROM curves), 0)) + 1"
+        )
         (chunk,) = self._db.execute(query).fetchone()
         self._db.execute("INSERT INTO chunks VALUES (?, ?, ?)", (chunk, cell, batch))
         grid = Traces(tuple(traces)).grid()
@@ -237,7 +263,17 @@ class Store:
             steps, samples, flops = (arrays[name][:num] for name in _AXES)
             curves = {name: array[place, :num] for name, array in arrays.items() if name not in _AXES}
             trace = Trace(
-                cell, seed, steps, samples, flops, curves, self._status(status), seconds, labels or {}, Cost(*before), described
+                cell,
+                seed,
+                steps,
+                samples,
+                flops,
+                curves,
+                self._status(status),
+                seconds,
+                labels or {},
+                Cost(*before),
+                described,
             )
             out.append(trace)
         return Traces(tuple(out))
@@ -250,7 +286,9 @@ class Store:
                 raise self._db.damaged(f"chunk {chunk} ({metric})")
             arrays[metric] = np.frombuffer(data, dtype=np.dtype(dtype))
         num = len(arrays.get("step", ()))
-        if not {*_AXES, *(names if num else ())} <= set(arrays) or any(len(a) % num if num else len(a) for a in arrays.values()):
+        if not {*_AXES, *(names if num else ())} <= set(arrays) or any(
+            len(a) % num if num else len(a) for a in arrays.values()
+        ):
             raise self._db.damaged(f"chunk {chunk}")
         return {name: array if name in _AXES else array.reshape(-1, num) for name, array in arrays.items()}
 

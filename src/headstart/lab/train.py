@@ -66,7 +66,9 @@ def _seeds(run: Run, seeds: int | Iterable[int] | None) -> list[int]:
         seeds = seeds if isinstance(seeds, bool) else int(seeds)
         check_count("train", "seeds", seeds)
         if seeds > _MOST_SEEDS:
-            raise HeadstartError(f"train(seeds={seeds}): that many seeds; one seed is [{seeds}], and {_MOST_SEEDS} the most")
+            raise HeadstartError(
+                f"train(seeds={seeds}): that many seeds; one seed is [{seeds}], and {_MOST_SEEDS} the most"
+            )
         return list(range(seeds))
     if isinstance(seeds, str | bytes | dict) or not isinstance(seeds, Iterable):
         raise HeadstartError(f"train(seeds={seeds!r}): give how many seeds, such as 8, or a sequence, such as [3, 4]")

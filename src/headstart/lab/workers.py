@@ -24,6 +24,8 @@ from headstart.engines import Engine, Interrupted, Job, Outcome
 T = TypeVar("T")
 # A worker says how far it is at most this often, in seconds.
 _SAY_EVERY = 0.1
+# A worker that was told to end has this long to write its checkpoints and answer.
+_LAST_SECONDS = 45.0
 WORKER_LOST = (
     "a worker process died, perhaps for want of memory; what was finished is stored: "
     "run the same command again, with --jobs 1 if it happens again"
@@ -172,6 +174,9 @@ def _begin_worker(queue: Any, stop: Any, path: list[str]) -> None:
     sys.path[:] = path
     os.environ["OMP_NUM_THREADS"] = "1"  # torch, which is not imported yet, takes this many threads
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    for name in ("SIGTERM", "SIGHUP"):
+        if hasattr(signal, name):
+            signal.signal(getattr(signal, name), lambda *_: threading.Thread(target=_end, args=(stop,)).start())
     parent = multiprocessing.parent_process()
     assert parent is not None
 
@@ -180,6 +185,16 @@ def _begin_worker(queue: Any, stop: Any, path: list[str]) -> None:
         os._exit(1)
 
     threading.Thread(target=follow, daemon=True).start()
+
+
+def _end(stop: Any) -> None:
+    """A batch system or a closed terminal ends workers too: stop at the next record, and then wait for the coordinator.
+
+    In a thread: a signal may come while the flag is being read, which holds its lock.
+    """
+    stop.set()
+    time.sleep(_LAST_SECONDS)
+    os._exit(1)
 
 
 def _work(group: Group) -> list[Outcome]:
