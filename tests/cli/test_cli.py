@@ -8,7 +8,7 @@ from headstart.cli import main
 from headstart.lab.ledger import Edition
 
 STUDY = "less_data/mini_and_full_batch_mlp"
-COMMANDS = ["list", "run", "show", "figure", "check", "explain", "export", "report", "version"]
+COMMANDS = ["list", "run", "show", "figure", "check", "explain", "export", "report", "version", "gc", "check-store"]
 CLAIM_FIELDS = (
     ["id", "kind", "statement", "paper", "estimate", "low", "high", "arrivals", "horizon", "known", "verdict"]
 )  # fmt: skip
@@ -231,15 +231,15 @@ def test_a_corrupt_chunk_and_a_newer_format_are_one_line_errors_and_repair_mends
     assert "format 7" in err
 
 
-def test_explain_counts_runs_that_studies_share_once(tmp_path, capsys):
-    store = str(tmp_path / "s.sqlite")
+def test_explain_counts_runs_that_studies_share_once(tmp_path, capsys, monkeypatch):
+    monkeypatch.setenv("HEADSTART_STORE", str(tmp_path / "s.sqlite"))
 
     def rows(*names):
-        main(["explain", *names, "--json", "--store", store])
+        main(["explain", *names, "--json"])
         return json.loads(capsys.readouterr().out)
 
     together = [row for row in rows("less_data", "--only", "mlp") if row["study"] == "less_data/random_labels"]
     alone = rows("less_data/random_labels")
     assert sum(row["runs"] for row in together) < sum(row["runs"] for row in alone)
-    main(["explain", "less_data", "--only", "mlp", "--store", store])
+    main(["explain", "less_data", "--only", "mlp"])
     assert "count once" in capsys.readouterr().out

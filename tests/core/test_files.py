@@ -45,9 +45,8 @@ def test_modes_follow_the_umask_of_the_user(tmp_path):
 def test_an_error_leaves_the_old_file_and_nothing_else(tmp_path):
     path = tmp_path / "a.txt"
     path.write_text("old")
-    with pytest.raises(RuntimeError), replacing(path) as temporary:
-        temporary.write_text("half")
-        raise RuntimeError
+    with pytest.raises(ZeroDivisionError), replacing(path) as temporary:
+        temporary.write_text(f"half {1 / 0}")
     assert [(p.name, p.read_text()) for p in tmp_path.iterdir()] == [("a.txt", "old")]
 
 

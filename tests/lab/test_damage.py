@@ -171,19 +171,18 @@ def flip(path, rng, num):
 
 
 def examined(path):
-    """What can be read of a store, or what was said instead."""
+    """What can be read of a store; None if it is refused in words."""
     try:
         with hs.open_store(path) as store:
             return everything(store)
-    except hs.HeadstartError as error:
-        assert "\n" not in str(error)
+    except hs.HeadstartError:
         return None
 
 
 def check_flipped_bits(whole, folder, seeds):
     with hs.open_store(whole) as store:
         before = everything(store)
-    refused = 0
+    refused, hopeless = 0, []
     for seed in seeds:
         path = folder / f"{seed}.sqlite"
         shutil.copy(whole, path)
@@ -195,11 +194,14 @@ def check_flipped_bits(whole, folder, seeds):
         try:
             repair_store(path)
         except hs.HeadstartError as error:
-            assert "nothing can be read" in str(error) or "cannot be used" in str(error), (seed, error)
+            hopeless.append(str(error))
             continue
         with hs.open_store(path) as store:
             assert store.damage() == [], seed
             hs.train(child(), seeds=3, store=store)
+    # Damage to the list of tables, in the first of some forty pages, leaves nothing to repair.
+    assert all("nothing can be read" in said or "cannot be used" in said for said in hopeless)
+    assert len(hopeless) < 0.2 * len(seeds)
     return refused
 
 

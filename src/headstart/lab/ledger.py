@@ -105,5 +105,6 @@ class Ledger:
         gone = set(self._read(edition.study, text).get("learning_rates", ())) - {row.arm for row in rows}
         if gone:
             raise HeadstartError(
-                f"store {self._db.path} has lost the rows of {', '.join(sorted(gone))} of {edition.study}; run the study again"
+                f"store {self._db.path} has lost the rows of {', '.join(sorted(gone))} of {edition.study}; "
+                "run the study again"
             )

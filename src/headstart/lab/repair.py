@@ -189,8 +189,8 @@ def salvage(path: Path) -> list[str]:
             index.unlink(missing_ok=True)
     except sqlite3.Error as error:
         raise HeadstartError(
-            f"store {path} is damaged where its tables are listed, so that nothing can be read of it: {error}; it stays "
-            "as it is: put a copy in its place, or name another store with --store PATH"
+            f"store {path} is damaged where its tables are listed, so that nothing can be read of it: {error}; it "
+            "stays as it is: put a copy in its place, or name another store with --store PATH"
         ) from None
     except OSError as error:
         raise in_words(path, error) from error

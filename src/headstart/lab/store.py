@@ -76,7 +76,7 @@ def store_path(path: str | Path | None = None) -> Path:
 
 
 def repair_store(path: Path) -> list[str]:
-    """Repair the store at `path`, one that is too damaged to be opened too; says what was dropped, as `Store.repair`."""
+    """Repair the store at `path`, also one that is too damaged to be opened; says what `Store.repair` says."""
     try:
         with open_store(path) as store:
             return store.repair()
