@@ -14,6 +14,7 @@ from concurrent.futures import Future, ProcessPoolExecutor, ThreadPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
 from functools import cached_property, partial
+from multiprocessing import resource_tracker
 from multiprocessing.connection import wait
 from queue import SimpleQueue
 from types import TracebackType
@@ -174,9 +175,10 @@ def _begin_worker(queue: Any, stop: Any, path: list[str]) -> None:
     sys.path[:] = path
     os.environ["OMP_NUM_THREADS"] = "1"  # torch, which is not imported yet, takes this many threads
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    ending = partial(threading.Thread, target=_end, args=(stop,), daemon=True)
     for name in ("SIGTERM", "SIGHUP"):
         if hasattr(signal, name):
-            signal.signal(getattr(signal, name), lambda *_: threading.Thread(target=_end, args=(stop,)).start())
+            signal.signal(getattr(signal, name), lambda *_: ending().start())
     parent = multiprocessing.parent_process()
     assert parent is not None
 
@@ -202,6 +204,14 @@ def _work(group: Group) -> list[Outcome]:
     return _train(group, *_shared)
 
 
+def _start_tracker() -> None:
+    """Start multiprocessing's tracker of shared memory, deaf to SIGHUP: a terminal that closes sends it to all."""
+    if hasattr(signal, "SIGHUP") and threading.current_thread() is threading.main_thread():
+        before = signal.signal(signal.SIGHUP, signal.SIG_IGN)  # which a new process inherits
+        resource_tracker.ensure_running()
+        signal.signal(signal.SIGHUP, signal.SIG_DFL if before is None else before)
+
+
 class Parallel:
     """Threads for engines that release the GIL, spawned processes for the others; each is made when first needed.
 
@@ -210,6 +220,7 @@ class Parallel:
 
     def __init__(self, jobs: int) -> None:
         self.slots = jobs
+        _start_tracker()
         self.context = multiprocessing.get_context("spawn")
         self.queue, self.stopping = self.context.SimpleQueue(), self.context.Event()
         self.local: SimpleQueue[Advanced] = SimpleQueue()
