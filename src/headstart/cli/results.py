@@ -197,6 +197,8 @@ def report(
 
     Try: headstart report less_data
     """
+    if readme.is_dir():
+        raise HeadstartError(f"--readme {str(readme)!r}: that is a folder; name the file whose table is renewed")
     with open_named(store) as opened:
         done = [s for s in select(study) if opened.studies.last(s.name) is not None]
         if not done:

@@ -1,11 +1,14 @@
 """What a study would cost, before anything runs."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from headstart.engines import choose
 from headstart.lab.store import Store
 from headstart.lab.study import Study
+
+# Up to which seed the runs of a cell are counted, by the cell and the first seed.
+Counted = dict[tuple[Any, int], int]
 
 
 def explain_studies(chosen: Sequence[tuple[Study, Any]], store: Store) -> list[dict[str, Any]]:
@@ -15,25 +18,26 @@ def explain_studies(chosen: Sequence[tuple[Study, Any]], store: Store) -> list[d
     the runs of that grid that the store has. Runs that several arms or studies share count where they come first. A
     simulation is one run of no engine.
     """
-    counted: set[Any] = set()
+    counted: Counted = {}
     return [row for study, knobs in chosen for row in _rows(study, knobs, store, counted)]
 
 
-def _new(runs: Iterable[Any], counted: set[Any]) -> int:
-    """How many of these have not been counted yet; now they have."""
-    new = set(runs) - counted
-    counted |= new
-    return len(new)
+def _new(key: Any, seeds: Sequence[int], counted: Counted) -> int:
+    """How many runs of a cell at seeds that follow each other have not been counted yet; now they have."""
+    first, end = seeds[0], seeds[-1] + 1
+    before = counted.get((key, first), first)
+    counted[key, first] = max(before, end)
+    return max(0, end - before)
 
 
-def _rows(study: Study, knobs: Any, store: Store, counted: set[Any]) -> list[dict[str, Any]]:
+def _rows(study: Study, knobs: Any, store: Store, counted: Counted) -> list[dict[str, Any]]:
     rows: list[dict[str, Any]] = []
     for arm in study.arms(knobs):
         choice = choose(arm.run)
         cells, seeds = arm.search.needed(), arm.selection_seeds(knobs)
         # Before a rate is chosen, the claim runs of two arms are the same if the arms are.
-        runs = _new(((cell.cell, seed) for cell in cells for seed in seeds), counted)
-        runs += _new(((arm.run.cell, arm.sweep, len(seeds), seed) for seed in arm.claim_seeds(knobs)), counted)
+        runs = sum(_new(cell.cell, seeds, counted) for cell in cells)
+        runs += _new((arm.run.cell, arm.sweep, len(seeds)), arm.claim_seeds(knobs), counted)
         rows.append(
             {
                 "study": study.name,

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from headstart.core.errors import HeadstartError
+from headstart.core.faults import one_line
 from headstart.core.files import inside, replacing
 from headstart.lab.claims import Kind, Verdict
 from headstart.lab.figures import save_figure
@@ -69,7 +70,9 @@ def claims_table(report: Mapping[str, Any]) -> "Table":
     from rich.table import Table
 
     table = Table(
-        title=escape(f"{report['study']} · {report['preset']} · {seeds_of(report)}"), box=box.ROUNDED, show_lines=True
+        title=escape(one_line(f"{report['study']} · {report['preset']} · {seeds_of(report)}")),
+        box=box.ROUNDED,
+        show_lines=True,
     )
     for name, ratio in (("claim", 5), ("ours [95% interval]", 3), ("paper", 4), ("kind", 2), ("verdict", 2)):
         table.add_column(name, ratio=ratio, overflow="fold")
