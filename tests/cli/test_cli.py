@@ -14,32 +14,6 @@ CLAIM_FIELDS = (
 )  # fmt: skip
 
 
-@pytest.fixture
-def call(capsys, monkeypatch, tmp_path):
-    """Call the command line in an empty place; returns (exit code, standard output, standard error)."""
-    monkeypatch.setenv("HEADSTART_STORE", str(tmp_path / "store.sqlite"))
-    monkeypatch.chdir(tmp_path)
-
-    def call(*args):
-        code = 0
-        try:
-            main(args)
-        except SystemExit as exit:
-            code = exit.code or 0
-        out, err = capsys.readouterr()
-        return code, out, err
-
-    return call
-
-
-@pytest.fixture(scope="session")
-def smoke_store(tmp_path_factory):
-    """A store that holds the smoke preset of the first study."""
-    path = tmp_path_factory.mktemp("smoke") / "store.sqlite"
-    main(["run", STUDY, "--preset", "smoke", "--jobs", "1", "--store", str(path)])
-    return str(path)
-
-
 @pytest.mark.parametrize("command", COMMANDS)
 def test_every_command_has_help_with_an_example(call, command):
     code, out, _ = call(command, "--help")

@@ -5,13 +5,13 @@ import sqlite3
 import time
 
 import pytest
-from test_cli import STUDY, call, smoke_store  # noqa: F401
 
 import headstart as hs
 from headstart.cli import main
 from headstart.lab.ledger import Edition
 from headstart.lab.schema import SEALED, seal
 
+STUDY = "less_data/mini_and_full_batch_mlp"
 FILES = {
     "raises.py": "import headstart\n1 / 0\n",
     "imports.py": "import nothing_of_this_name\n",
@@ -82,7 +82,7 @@ STUDY = hs.Study(name=NAME, title="t", paper="p", figures="f", presets={{"smoke"
         (["list", "--store", "x" * 300], ["cannot be used", "--store PATH"]),
     ],
 )
-def test_a_bad_value_is_one_line_with_the_fix(call, tmp_path, monkeypatch, args, parts):  # noqa: F811
+def test_a_bad_value_is_one_line_with_the_fix(call, tmp_path, monkeypatch, args, parts):
     monkeypatch.syspath_prepend(str(tmp_path))
     for name, text in FILES.items():
         (tmp_path / name).write_text(text)
@@ -103,7 +103,7 @@ READING = ["list", "check", "check-store", "gc"], ["show", "figure", "export", "
 
 
 @pytest.mark.parametrize("command", READING[0] + READING[1])
-def test_a_named_store_that_is_missing_is_refused_by_every_reading_command_alike(call, tmp_path, command):  # noqa: F811
+def test_a_named_store_that_is_missing_is_refused_by_every_reading_command_alike(call, tmp_path, command):
     study = [STUDY] if command in READING[1] else []
     out = ["--out", "x.csv"] if command == "export" else ["--out", "x.png"] if command == "figure" else []
     answer = call(command, *study, *out, "--store", "no.sqlite")
@@ -119,7 +119,7 @@ def test_a_named_store_that_is_missing_is_refused_by_every_reading_command_alike
         ("def claims(knobs):\n    raise OSError('no disk')", ["OSError: no disk", "users_own.py, line 23"]),
     ],
 )
-def test_a_study_that_raises_later_is_named_with_its_line(call, tmp_path, monkeypatch, changes, parts):  # noqa: F811
+def test_a_study_that_raises_later_is_named_with_its_line(call, tmp_path, monkeypatch, changes, parts):
     monkeypatch.delitem(__import__("sys").modules, "users_own", raising=False)
     (tmp_path / "users_own.py").write_text(USERS.format(changes=changes))
     code, _, err = call("run", "users_own.py", "--jobs", "1")
@@ -132,7 +132,7 @@ def test_a_study_that_raises_later_is_named_with_its_line(call, tmp_path, monkey
 @pytest.mark.parametrize(
     "name", ["../../outside", "/tmp/headstart-outside", "a/../../../b", "x[/red]\x1b[31m", "y" * 400]
 )
-def test_figures_stay_in_their_folder_whatever_a_study_is_called(call, tmp_path, monkeypatch, name):  # noqa: F811
+def test_figures_stay_in_their_folder_whatever_a_study_is_called(call, tmp_path, monkeypatch, name):
     home = tmp_path / "deep" / "er"
     home.mkdir(parents=True)
     monkeypatch.delitem(__import__("sys").modules, "users_named", raising=False)
@@ -171,12 +171,12 @@ REPORT = {"study": "mine", "preset": "laptop", "claims": [CLAIM], "seeds": 2, "s
     ],
 )
 @pytest.mark.parametrize("command", ["list", "check"])
-def test_a_stored_report_that_is_none_is_refused(call, tmp_path, command, report, part):  # noqa: F811
+def test_a_stored_report_that_is_none_is_refused(call, tmp_path, command, report, part):
     write_report(tmp_path / "r.sqlite", "mine", report)
     check(call(command, "--store", str(tmp_path / "r.sqlite")), ["the report of mine", part])
 
 
-def test_a_stored_report_that_is_no_json_is_refused(call, tmp_path):  # noqa: F811
+def test_a_stored_report_that_is_no_json_is_refused(call, tmp_path):
     path = tmp_path / "r.sqlite"
     write_report(path, "mine", REPORT)
     with sqlite3.connect(path) as db:
@@ -188,7 +188,7 @@ def test_a_stored_report_that_is_no_json_is_refused(call, tmp_path):  # noqa: F8
         check(call(command, "--store", str(path)), ["the report of mine", "cannot be read", "run the study again"])
 
 
-def test_markup_and_escapes_in_stored_names_steer_nothing(call, tmp_path):  # noqa: F811
+def test_markup_and_escapes_in_stored_names_steer_nothing(call, tmp_path):
     evil = "\x1b[31m\x1b]0;title\x07[bold][/red]\n[link=http://x]name\x9b2J"
     claim = {**CLAIM, "id": evil, "statement": evil, "paper": evil}
     write_report(tmp_path / "r.sqlite", evil, {**REPORT, "study": evil, "claims": [claim]})
@@ -200,7 +200,7 @@ def test_markup_and_escapes_in_stored_names_steer_nothing(call, tmp_path):  # no
 
 
 @pytest.mark.parametrize("command", ["show", "figure", "export"])
-def test_a_curve_of_python_objects_is_refused(call, smoke_store, tmp_path, command):  # noqa: F811
+def test_a_curve_of_python_objects_is_refused(call, smoke_store, tmp_path, command):
     path = tmp_path / "o.sqlite"
     with sqlite3.connect(smoke_store) as source, sqlite3.connect(path) as db:
         source.backup(db)
@@ -214,7 +214,7 @@ def test_a_curve_of_python_objects_is_refused(call, smoke_store, tmp_path, comma
     check(call(command, STUDY, *out, "--store", str(path)), ["corrupt", "--repair"])
 
 
-def test_explaining_transformers_traces_nothing(call, monkeypatch):  # noqa: F811
+def test_explaining_transformers_traces_nothing(call, monkeypatch):
     from headstart.engines.ensemble import network
 
     def refuse(*args):
