@@ -24,7 +24,7 @@ from headstart.core.encoding import canonical, decode, encode, identity, setting
 from headstart.core.errors import HeadstartError
 from headstart.core.files import left_behind
 from headstart.core.state import load_arrays, save_arrays
-from headstart.core.trace import Status, Summary, Trace, Traces
+from headstart.core.trace import Status, Summary, Trace, Traces, html_table
 from headstart.core.units import Cost
 from headstart.engines import Outcome, value_names
 from headstart.lab import provenance
@@ -38,6 +38,7 @@ from headstart.run import Run
 _AXES = ("step", "samples", "flops")
 # The bytes of a number of each kind that curves may have.
 _DTYPES = {"<f8": 8, "<i8": 8, "<f4": 4, "<i4": 4}
+_COUNTED = ("DISTINCT cell", "*")
 _OF_CELL = "WHERE cell = ? ORDER BY seed"
 
 
@@ -117,6 +118,18 @@ class Store:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
         self.close()
+
+    def __repr__(self) -> str:
+        cells, runs = (self._db.execute(f"SELECT COUNT({of}) FROM summaries").fetchone()[0] for of in _COUNTED)
+        return f"Store({str(self.path)!r}: {runs} runs of {cells} cells)"
+
+    def _repr_html_(self) -> str:
+        """What it holds, for notebooks: how many runs, and the studies with their last verdicts."""
+        rows = []
+        for study, report in sorted(self.studies.reports().items()):
+            said = [str(c.get("verdict")) for c in report.get("claims", ()) if isinstance(c, dict)]
+            rows.append((study, report.get("preset"), ", ".join(f"{said.count(v)} {v}" for v in dict.fromkeys(said))))
+        return html_table(repr(self), ("study", "preset", "claims"), rows)
 
     def checkpoint_path(self, run: Run) -> Path:
         """Where a run that is under way keeps its checkpoint."""
