@@ -5,41 +5,12 @@ import pytest
 
 import headstart as hs
 from headstart.cli import main
-from headstart.lab import provenance
 from headstart.lab.ledger import Edition
 
 STUDY = "less_data/mini_and_full_batch_mlp"
-COMMANDS = ["list", "run", "show", "figure", "check", "explain", "export", "report", "version"]
+COMMANDS = ["list", "run", "show", "figure", "check", "explain", "export", "report", "version", "gc", "check-store"]
 CLAIM_FIELDS = ["id", "kind", "statement", "paper", "estimate", "low", "high"]
 CLAIM_FIELDS += ["known", "arrivals", "horizon", "axis", "beside", "verdict"]
-
-
-@pytest.fixture
-def call(capsys, monkeypatch, tmp_path):
-    """Call the command line in an empty place; returns (exit code, standard output, standard error)."""
-    monkeypatch.setenv("HEADSTART_STORE", str(tmp_path / "store.sqlite"))
-    monkeypatch.chdir(tmp_path)
-
-    def call(*args):
-        code = 0
-        try:
-            main(args)
-        except SystemExit as exit:
-            code = exit.code or 0
-        out, err = capsys.readouterr()
-        return code, out, err
-
-    return call
-
-
-@pytest.fixture(scope="session")
-def smoke_store(tmp_path_factory):
-    """A store that holds the smoke preset of the first study."""
-    path = tmp_path_factory.mktemp("smoke") / "store.sqlite"
-    with pytest.MonkeyPatch.context() as patch:  # as from a clean checkout, whatever is being worked on
-        patch.setattr(provenance, "commit", lambda: "0123456789")
-        main(["run", STUDY, "--preset", "smoke", "--jobs", "1", "--store", str(path)])
-    return str(path)
 
 
 @pytest.mark.parametrize("command", COMMANDS)
@@ -257,15 +228,15 @@ def test_a_corrupt_chunk_and_a_newer_format_are_one_line_errors_and_repair_mends
     assert "format 7" in err
 
 
-def test_explain_counts_runs_that_studies_share_once(tmp_path, capsys):
-    store = str(tmp_path / "s.sqlite")
+def test_explain_counts_runs_that_studies_share_once(tmp_path, capsys, monkeypatch):
+    monkeypatch.setenv("HEADSTART_STORE", str(tmp_path / "s.sqlite"))
 
     def rows(*names):
-        main(["explain", *names, "--json", "--store", store])
+        main(["explain", *names, "--json"])
         return json.loads(capsys.readouterr().out)
 
     together = [row for row in rows("less_data", "--only", "mlp") if row["study"] == "less_data/random_labels"]
     alone = rows("less_data/random_labels")
     assert sum(row["runs"] for row in together) < sum(row["runs"] for row in alone)
-    main(["explain", "less_data", "--only", "mlp", "--store", store])
+    main(["explain", "less_data", "--only", "mlp"])
     assert "count once" in capsys.readouterr().out

@@ -140,7 +140,7 @@ def test_a_second_beta_is_tuned_jointly_with_the_rate():
     assert abs(np.log(tuned.rate / 0.3)) <= np.log(1.2)
     assert len(tuned.tries) >= 2 * 8
     assert tuned.to_json()["values"] == {"optimizer.lr": tuned.rate, "optimizer.beta2": 0.95}
-    assert Tuned.from_json(json.loads(json.dumps(tuned.to_json()))) == tuned
+    assert Tuned.from_json(json.loads(json.dumps(tuned.to_json())), search.sweep) == tuned
     with pytest.raises(hs.HeadstartError, match=r"Axis\('optimizer.beta2'\): SGD has no field 'beta2'"):
         hs.rates(0.1, 0.2, beta2=(0.9,)).check(parity_run())
 
@@ -386,7 +386,7 @@ def test_a_damaged_choice_is_refused_and_repair_drops_it(tmp_path):
     with hs.open_store(tmp_path / "s.sqlite") as store:
         conduct(study, "laptop", study.knobs(), store, Silent())
         store._db.execute("UPDATE choices SET json = json || ' '")
-        with pytest.raises(hs.HeadstartError, match="corrupt; add --repair"):
+        with pytest.raises(hs.HeadstartError, match="corrupt: its checksum"):
             conduct(study, "laptop", study.knobs(), store, Silent())
         store.repair()
         assert conduct(study, "laptop", study.knobs(), store, Silent()).results.tuned["small"].learned in (True, False)

@@ -133,7 +133,7 @@ def test_a_study_file_outside_the_package_runs_by_its_path_in_worker_processes(t
         traces = store.traces(study="users_study")
         assert len(traces) == 4
         assert (
-            store.run_of(traces[0].cell).task
+            store.run_of(traces[0].cell, trust=["users_study"]).task
             == find(str(USERS_STUDY)).arms(find(str(USERS_STUDY)).knobs("smoke"))[0].run.task
         )
 

@@ -5,13 +5,12 @@ from typing import Annotated
 
 from tyro.conf import arg
 
-from headstart.cli.options import StorePath, StudyName, app
+from headstart.cli.options import StorePath, StudyName, app, open_named
 from headstart.cli.results import recall
 from headstart.core.errors import HeadstartError
 from headstart.lab.conduct import make_report
 from headstart.lab.overview import update_readme
 from headstart.lab.report import changed_files, dirty_commits, draft_reasons, write_report
-from headstart.lab.store import open_store
 from headstart.lab.wording import few
 from headstart.studies import select
 
@@ -33,11 +32,13 @@ def report(
 
     Try: headstart report less_data
     """
+    if readme.is_dir():
+        raise HeadstartError(f"--readme {str(readme)!r}: that is a folder; name the file whose table is renewed")
     changed = changed_files(out, readme)
     if changed and not draft:
         fix = "commit or stash them, let git ignore what is no code, or write a --draft"
         raise HeadstartError(f"--out {out}: not committed: {few(changed)}; {fix}")
-    with open_store(store) as opened:
+    with open_named(store) as opened:
         done = [s for s in select(study) if opened.studies.last(s.name) is not None]
         if not done:
             raise HeadstartError(f"no study of {study} is in store {opened.path}; run: headstart run {study}")

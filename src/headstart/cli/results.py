@@ -7,14 +7,16 @@ from typing import Annotated, Any
 
 from tyro.conf import Positional, arg
 
-from headstart.cli.options import Json, StorePath, StudyName, app, console, print_json
+from headstart.cli.options import Json, StorePath, StudyName, app, console, open_named, print_json
 from headstart.core.errors import HeadstartError
+from headstart.core.files import replacing
 from headstart.lab.archive import recheck, write_archive
 from headstart.lab.conduct import make_report, stored
 from headstart.lab.figures import save_figure
+from headstart.lab.received import readable_reports
 from headstart.lab.report import choice_words, claims_table, print_finding, scoreboard
 from headstart.lab.results import Results
-from headstart.lab.store import Store, default_path, open_store
+from headstart.lab.store import Store
 from headstart.lab.study import Study
 from headstart.lab.wording import counted, deciding, interval
 from headstart.studies import all_studies, find
@@ -35,13 +37,8 @@ def recall(study: Study, preset: str | None, store: Store) -> tuple[str, Any, Re
 
 def stored_reports(store: Path | None) -> dict[str, Any]:
     """The stored reports by study; looking does not make a store, and a store that was named must be there."""
-    path = store or default_path()
-    if path.exists():
-        with open_store(path) as opened:
-            return opened.studies.reports()
-    if store is not None:
-        raise HeadstartError(f"--store {store}: there is no such store; run a study into it first")
-    return {}
+    with open_named(store) as opened:
+        return readable_reports(opened)
 
 
 @app.command(name="list")
@@ -98,7 +95,7 @@ def show(
     Try: headstart show less_data/mini_and_full_batch_mlp --json
     """
     s = find(study)
-    with open_store(store) as opened:
+    with open_named(store) as opened:
         if opened.studies.last(s.name) is None and not json:
             print(s.doc.strip())
             print(f"\nNot run yet: headstart run {s.command}")
@@ -113,7 +110,8 @@ def show(
     print_finding(report, screen)
     screen.print(claims_table(report))
     for name, choice in report["choices"].items():
-        screen.print(f"{name}: {choice_words(choice)}, of {len(choice['tries'])} tried", highlight=False)
+        said = f"{name}: {choice_words(choice)}, of {len(choice['tries'])} tried"
+        screen.print(said, highlight=False, markup=False)
 
 
 @app.command
@@ -130,7 +128,7 @@ def figure(
     Try: headstart figure less_data/mini_and_full_batch_mlp --out gap.pdf
     """
     s = find(study)
-    with open_store(store) as opened:
+    with open_named(store) as opened:
         _, _, results = recall(s, preset, opened)
         print(save_figure(s.draw(results), out, format or out.suffix.lstrip(".") or "png"))
 
@@ -211,7 +209,7 @@ def export(
         raise HeadstartError("export: name one file, --out FILE for a table of traces or --archive FILE")
     if archive is not None:
         s = find(study)
-        with open_store(store) as opened:
+        with open_named(store) as opened:
             used, _, results = recall(s, None, opened)
             write_archive(s, used, results, opened, archive)
         print(f"{archive}: {archive.stat().st_size / 2**20:.1f} MiB; check it: headstart check {archive}")
@@ -220,17 +218,14 @@ def export(
     kind = to or out.suffix.lstrip(".")
     if kind not in ("parquet", "csv"):
         raise HeadstartError(f"--to {kind}: choose parquet or csv")
-    with open_store(store) as opened:
+    with open_named(store) as opened:
         traces = opened.traces(study=find(study).name)
         if not len(traces):
             raise HeadstartError(f"{study} trains nothing and has no traces; read its arrays by store.computed(part)")
         frame = traces.to_pandas()
     try:
-        out.parent.mkdir(parents=True, exist_ok=True)
-        if kind == "csv":
-            frame.to_csv(out, index=False)
-        else:
-            frame.to_parquet(out, index=False)
+        with replacing(out) as temporary:
+            frame.to_csv(temporary, index=False) if kind == "csv" else frame.to_parquet(temporary, index=False)
     except OSError as error:
         raise HeadstartError(f"--out {out}: cannot be written: {error}; name another file") from None
     print(f"{out}: {len(frame)} rows")

@@ -17,7 +17,7 @@ from headstart.lab.study import Study, edition
 from headstart.lab.tuning import Tuning
 
 # By (cell, seed): what claims read of runs. Curves of sweeps stay behind; what they scored is in the choices.
-_OF_CLAIMS = ("summaries", "runs", "costs", "measured")
+_OF_CLAIMS = ("summaries", "runs", "measured")
 
 
 def write_archive(study: Study, preset: str, results: Results, store: Store, path: Path) -> Path:
@@ -31,6 +31,7 @@ def write_archive(study: Study, preset: str, results: Results, store: Store, pat
         made = Path(folder) / "store.sqlite"
         with open_store(made) as archive:
             archive.copy_from(store, list(_rows(study, key, results, store)))
+            archive.settle()
         os.replace(made, path)
     return path
 

@@ -23,8 +23,7 @@ class Measured:
         """Store what measures saw of a run; what is there stays as it is. Within a transaction of the caller's."""
         for measure, arrays in measured.items():
             data, text = save_arrays(arrays), canonical(encode(measure))
-            row = (cell, seed, identity(text), text, zlib.crc32(data), data)
-            self._db.execute("INSERT OR IGNORE INTO measured VALUES (?, ?, ?, ?, ?, ?)", row)
+            self._db.add("measured", [(cell, identity(text), seed, text, zlib.crc32(data))], [data])
 
     def seeds(self, cell: str, measure: Measure) -> set[int]:
         """The seeds of a cell that a measure has looked at."""
@@ -37,21 +36,15 @@ class Measured:
 
     def get(self, cell: str, seed: int, measure: Measure) -> Arrays:
         """What a measure saw of a run: "step" int64[moments], and arrays [moments, ...] by name."""
-        query = "SELECT checksum, data FROM measured WHERE cell = ? AND seed = ? AND measure = ?"
-        row = self._db.execute(query, (cell, seed, _key(measure))).fetchone()
         where = f"{measure} of cell {cell} seed {seed}"
-        if row is None:
+        condition = "WHERE cell = ? AND measure = ? AND seed = ?"
+        rows = self._db.rows("measured", condition, (cell, _key(measure), seed), data=True)
+        if not rows:
             raise HeadstartError(f"{where} is not in store {self._db.path}; run its study first")
-        if zlib.crc32(row[1]) != row[0]:
-            raise HeadstartError(f"{where} in store {self._db.path} is corrupt; add --repair to the run")
-        return load_arrays(row[1])[1]
-
-    def repair(self) -> None:
-        """Drop every row whose checksum fails; part of a transaction of the caller's."""
-        query = "SELECT cell, seed, measure, checksum, data FROM measured"
-        for *key, checksum, data in self._db.execute(query).fetchall():
-            if zlib.crc32(data) != checksum:
-                self._db.execute("DELETE FROM measured WHERE cell = ? AND seed = ? AND measure = ?", key)
+        ((*_, checksum, data),) = rows
+        if zlib.crc32(data) != checksum:
+            raise self._db.damaged(where)
+        return load_arrays(data)[1]
 
 
 def check_measure(measure: object) -> None:

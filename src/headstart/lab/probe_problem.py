@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headstart.core.errors import HeadstartError, check_count, check_positive
+from headstart.core.faults import said, users_line
 from headstart.core.streams import Stream, permute
 
 if TYPE_CHECKING:
@@ -132,7 +133,12 @@ def as_problem(source: Any) -> Problem:
     if isinstance(source, str):
         source = load_factory(source)
     if callable(source) and not isinstance(source, Problem):
-        source = source()
+        try:
+            source = source()
+        except HeadstartError:
+            raise
+        except (Exception, SystemExit) as error:
+            raise HeadstartError(f"the factory raised {said(error)} ({users_line(error)})") from error
     if isinstance(source, Mapping):
         known = {f.name for f in fields(Problem)}
         unknown, missing = set(source) - known, {"model", "dataset", "loss", "metric"} - set(source)
@@ -151,7 +157,7 @@ def as_problem(source: Any) -> Problem:
 def load_factory(name: str) -> Any:
     """The function that "package.module:factory" or "path/to/file.py:factory" names."""
     module, colon, attribute = name.rpartition(":")
-    if not colon or not module or not attribute:
+    if not colon or not module or not attribute or module.startswith("."):
         raise HeadstartError(f"{name!r}: write package.module:factory, or file.py:factory")
     try:
         if module.endswith(".py"):
@@ -165,8 +171,14 @@ def load_factory(name: str) -> Any:
             if "" not in sys.path and os.getcwd() not in sys.path:
                 sys.path.insert(0, os.getcwd())
             found = importlib.import_module(module)
+    except HeadstartError:
+        raise
     except ImportError as error:
         raise HeadstartError(f"{name!r}: {error}; is its folder the current one, or on PYTHONPATH?") from None
+    except SyntaxError as error:
+        raise HeadstartError(f"{name!r}: {module} is no Python: line {error.lineno}: {error.msg}") from None
+    except (Exception, SystemExit) as error:
+        raise HeadstartError(f"{name!r}: {module} cannot be loaded: {said(error)} ({users_line(error)})") from error
     if not hasattr(found, attribute):
         raise HeadstartError(f"{name!r}: module {module} has no {attribute}")
     return getattr(found, attribute)

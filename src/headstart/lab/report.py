@@ -6,6 +6,8 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from headstart.core.faults import one_line
+from headstart.core.files import inside
 from headstart.lab.checkout import changes, checkout_of
 from headstart.lab.figures import save_small_figure
 from headstart.lab.overview import as_cell, has_marks, write_text
@@ -35,7 +37,9 @@ def claims_table(report: Mapping[str, Any]) -> "Table":
     from rich.table import Table
 
     table = Table(
-        title=f"{report['study']} · {report['preset']} · {seeds_of(report)}", box=box.ROUNDED, show_lines=True
+        title=escape(one_line(f"{report['study']} · {report['preset']} · {seeds_of(report)}")),
+        box=box.ROUNDED,
+        show_lines=True,
     )
     for name, ratio in (("claim", 5), ("ours [95% interval]", 3), ("paper", 4), ("kind", 2), ("verdict", 2)):
         table.add_column(name, ratio=ratio, overflow="fold")
@@ -55,9 +59,8 @@ def print_finding(report: Mapping[str, Any], console: "Console") -> None:
 
 def write_report(study: Study, results: Results, report: Mapping[str, Any], root: Path) -> list[Path]:
     """Write <root>/<study>.png, .md and .json; returns the three paths."""
-    base = root / study.name
-    picture = save_small_figure(study.draw(results), base.with_suffix(".png"))
-    page, data = base.with_suffix(".md"), base.with_suffix(".json")
+    png, page, data = (inside(root, study.name, end) for end in (".png", ".md", ".json"))
+    picture = save_small_figure(study.draw(results), png)
     write_text(data, json.dumps(report, indent=1, ensure_ascii=False) + "\n")
     write_text(page, _page(study, report, picture.name))
     _freshen(study.name, root / STALE)
@@ -197,8 +200,8 @@ def scoreboard(reports: Sequence[Mapping[str, Any]]) -> "Table":
     for report in reports:
         for c in primary_first(report["claims"]):
             table.add_row(
-                f"{report['study']} ({report['preset']})",
-                c["id"],
+                escape(f"{report['study']} ({report['preset']})"),
+                escape(c["id"]),
                 interval(c),
                 escape(c["paper"]),
                 kind_of(c),
