@@ -48,37 +48,37 @@ class Cursor(sqlite3.Cursor):
         """As of sqlite3."""
         try:
             return super().execute(*args)
-        except sqlite3.Error as error:
+        except (sqlite3.Error, OverflowError) as error:
             raise self._in_words(error) from error
 
     def executemany(self, *args: Any) -> "Cursor":
         """As of sqlite3."""
         try:
             return super().executemany(*args)
-        except sqlite3.Error as error:
+        except (sqlite3.Error, OverflowError) as error:
             raise self._in_words(error) from error
 
     def fetchone(self) -> Any:
         """As of sqlite3."""
         try:
             return super().fetchone()
-        except sqlite3.Error as error:
+        except (sqlite3.Error, OverflowError) as error:
             raise self._in_words(error) from error
 
     def fetchall(self) -> list[Any]:
         """As of sqlite3."""
         try:
             return super().fetchall()
-        except sqlite3.Error as error:
+        except (sqlite3.Error, OverflowError) as error:
             raise self._in_words(error) from error
 
     def __next__(self) -> Any:
         try:
             return super().__next__()
-        except sqlite3.Error as error:
+        except (sqlite3.Error, OverflowError) as error:
             raise self._in_words(error) from error
 
-    def _in_words(self, error: sqlite3.Error) -> HeadstartError:
+    def _in_words(self, error: Exception) -> HeadstartError:
         return in_words(self.connection.path, error)
 
 

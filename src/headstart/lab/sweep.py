@@ -38,7 +38,10 @@ class Sweep:
     beta2: tuple[float, ...] = ()
 
     def __post_init__(self) -> None:
-        check_positive("Sweep", "lowest", self.lowest)
+        for name in ("lowest", "highest", "ratio"):
+            check_positive("Sweep", name, getattr(self, name))
+        for value in self.beta2 if isinstance(self.beta2, Sequence) else (self.beta2,):
+            check_positive("Sweep", "beta2", value)
         if not self.lowest <= self.highest:
             raise HeadstartError(f"Sweep(lowest={self.lowest}, highest={self.highest}): lowest is at most highest")
         if not 1 < self.ratio <= 1.2:
