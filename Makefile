@@ -1,6 +1,8 @@
 # Two commands for a person: make demo, make test. Both set up .venv first, once.
 PYTHON ?= python3
 BIN := .venv/bin
+# What runs a study, and what tests, lints and documents the project beside it.
+RUNS := .venv/.runs
 READY := .venv/.ready
 
 .PHONY: help setup demo test test-all lint types docs bench clean
@@ -14,16 +16,21 @@ help:
 
 setup: $(READY)
 
-$(READY): pyproject.toml constraints.txt
+$(RUNS): pyproject.toml constraints.txt
 	@test -x $(BIN)/python || $(PYTHON) -m venv .venv
-	@echo "setting up .venv (about a minute; once)"
+	@echo "setting up .venv (under a minute; once)"
 	@$(BIN)/python -m pip install --quiet --upgrade pip
+	@$(BIN)/python -m pip install --quiet -c constraints.txt -e .
+	@touch $@
+
+$(READY): $(RUNS)
+	@echo "adding what tests, ruff, mypy and the documentation need (under a minute; once)"
 	@$(BIN)/python -m pip install --quiet -c constraints.txt -e ".[huggingface,lightning]" --group dev
 	@# A peer in the tests of muP. Its torchvision has no CPU build and is not needed.
 	@$(BIN)/python -m pip install --quiet -c constraints.txt --no-deps mup
 	@touch $@
 
-demo: setup
+demo: $(RUNS)
 	$(BIN)/headstart run less_data/mini_and_full_batch_mlp --preset laptop
 
 test: setup

@@ -36,7 +36,7 @@ from dataclasses import dataclass
 
 def arms(knobs):
     run = hs.Run(hs.Parity(6, 2), hs.MLP(4), hs.Online(), hs.MSE(), hs.SGD(0.1), budget=hs.Budget(20, 10))
-    return [hs.Arm("a", "a", run, None, hs.Side.SMALL)]
+    return [hs.Arm("a", "a", run, None)]
 
 
 def claims(knobs):

@@ -15,7 +15,8 @@ import pytest
 STUDY = "less_data/mini_and_full_batch_mlp"
 # Long enough to be hit in the middle, short enough for a test.
 CALL = [sys.executable, "-m", "headstart", "run", STUDY, "--preset", "smoke", "--jobs", "2", "--json"]
-LONGER = ["--seeds", "12", "--set", "gd_parity_steps=500"]
+# Its sweeps are successive halving, on 2 and on 4 seeds.
+LONGER = ["--seeds", "12", "--set", "gd_parity_steps=500", "--set", "num_selection_seeds=4"]
 
 
 def start(path):
@@ -60,7 +61,7 @@ def claims(path):
     out, err = process.communicate(timeout=300)
     assert process.returncode == 0, err
     report = json.loads(out)
-    return report["claims"], report["learning_rates"]
+    return report["claims"], report["choices"]
 
 
 @pytest.fixture(scope="module")
@@ -68,13 +69,14 @@ def undisturbed(tmp_path_factory):
     return claims(tmp_path_factory.mktemp("whole") / "s.sqlite")
 
 
-def test_a_killed_run_started_again_ends_with_the_same_claims(tmp_path, undisturbed):
+@pytest.mark.parametrize("number", [5, 110], ids=["while exploring", "while halving"])
+def test_a_killed_run_started_again_ends_with_the_same_claims_and_choices(tmp_path, undisturbed, number):
     path = tmp_path / "s.sqlite"
     process = start(path)
-    wait_for_runs(process, path, 5)
+    wait_for_runs(process, path, number)
     process.send_signal(signal.SIGKILL)
     process.communicate()
-    assert finished_runs(path) >= 5
+    assert finished_runs(path) >= number
     assert claims(path) == undisturbed
 
 
@@ -157,7 +159,7 @@ def test_two_runs_of_one_study_into_one_store_lose_nothing(tmp_path, undisturbed
     assert [process.returncode for process in processes] == [0, 0], outs
     for out, _ in outs:
         report = json.loads(out)
-        assert (report["claims"], report["learning_rates"]) == undisturbed
+        assert (report["claims"], report["choices"]) == undisturbed
 
 
 @pytest.mark.slow

@@ -204,7 +204,7 @@ VALUES = [
 PARTS = [
     hs.Run, hs.From, hs.First, hs.Best, hs.Carry, hs.Step, hs.Reaches, hs.Batch, hs.Budget, hs.Parity, hs.SingleIndex,
     hs.MLP, hs.Transformer, hs.Split, hs.ModularArithmetic, hs.InContextRegression, hs.SGD, hs.AdamW, hs.Adafactor,
-    hs.Cosine, hs.WarmUp, hs.StepDecay, hs.Online, hs.Fixed, hs.Sweep, hs.Signature,
+    hs.Cosine, hs.WarmUp, hs.StepDecay, hs.Online, hs.Fixed, hs.Sweep, hs.Axis, hs.Signature,
 ]  # fmt: skip
 # A right value for fields that have no default, so that a call may get farther than its first mistake.
 RIGHT = {
@@ -212,6 +212,7 @@ RIGHT = {
     "lr": 0.1, "dim": 6, "degree": 2, "width": 4, "size": 8, "step": 2, "metric": "test_loss", "value": 0.5,
     "runs": (RUN,), "attempts": 2, "at": hs.Reaches("test_loss", 0.1), "score": "test_loss", "lowest": 0.1,
     "highest": 0.2, "inputs": (4,), "train": 8, "modulus": 5, "steps": 4, "max_value": 5,
+    "axes": (hs.Axis("optimizer.lr", 0.1, 0.2),), "path": "optimizer.lr",
 }  # fmt: skip
 
 

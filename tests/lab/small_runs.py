@@ -20,7 +20,7 @@ class Powers:
     semantics: ClassVar[int] = 1
     seconds: ClassVar[float] = 0.01
 
-    def simulate(self) -> dict[str, np.ndarray]:
+    def compute(self) -> dict[str, np.ndarray]:
         """One array of floats and one of integers."""
         if self.diary:
             with Path(self.diary).open("a") as file:

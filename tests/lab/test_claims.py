@@ -10,7 +10,8 @@ from small_runs import parity_run
 
 import headstart as hs
 from headstart.lab.arms import Arm
-from headstart.lab.claims import GapRatio, StatisticRatio, check_claim
+from headstart.lab.claims import check_claim
+from headstart.lab.estimates import GapRatio, StatisticRatio
 from headstart.lab.results import Results
 from headstart.lab.store import summarise
 from headstart.lab.sweep import Tuned
@@ -60,8 +61,8 @@ def results(small_times, large_times, steps=100, batch=(10, 10)):
             out.append(hs.Trace(run.cell, seed, axis, axis * size, axis * 1.0, {"test_accuracy": curve}))
         return hs.Traces(tuple(out))
 
-    sweep, tuned = hs.Sweep(0.1, 0.2), Tuned(0.1, (0.1,), (0.5,))
-    arms = {n: Arm(n, n, run, sweep, side) for n, side in zip(("s", "l"), hs.Side, strict=True)}
+    sweep, tuned = hs.rates(0.1, 0.2), Tuned({"optimizer.lr": 0.1})
+    arms = {n: Arm(n, n, run, sweep) for n in ("s", "l")}
     pair = {"s": traces(small_times, batch[0]), "l": traces(large_times, batch[1])}
     short = {name: [summarise(run, trace) for trace in traces] for name, traces in pair.items()}
     return Results(arms, short, pair, {"s": tuned, "l": tuned}, None)
@@ -170,9 +171,8 @@ def test_a_claim_reports_an_unbounded_end_as_null():
     assert data["kind"] == "secondary"
 
 
-CLAIM_FIELDS = (
-    ["id", "kind", "statement", "paper", "estimate", "low", "high", "arrivals", "horizon", "known", "verdict"]
-)  # fmt: skip
+CLAIM_FIELDS = ["id", "kind", "statement", "paper", "estimate", "low", "high"]
+CLAIM_FIELDS += ["known", "arrivals", "horizon", "axis", "beside", "verdict"]
 
 
 # The primary endpoint: the restricted mean time to a target.
@@ -282,3 +282,14 @@ def test_absence_is_rarely_said_of_an_effect_that_is_there_and_often_where_none_
         said[ratio] = np.mean([verdict is ABSENT for verdict in verdicts])
     assert said[0.85] < 0.03
     assert said[1.0] > 0.7
+
+
+def test_the_median_seed_and_the_mean_curve_stand_beside_the_endpoint_and_decide_nothing():
+    made = results([20] * 18 + [None] * 2, [80] * 20)
+    claim = hs.Claim("c", "sooner", "-", hs.below(1), hs.TimeRatio("s", "l", 0.95))
+    checked = check_claim(claim, made)
+    assert checked.verdict is HOLDS
+    assert checked.beside.keys() == {"median seed", "mean curve"}
+    assert checked.beside["mean curve"].high == float("inf")
+    assert checked.to_json()["beside"]["median seed"]["estimate"] == pytest.approx(0.25, abs=0.02)
+    assert check_claim(replace(claim, estimate=curve_ratio("s", "l", 0.95)), made).to_json()["beside"] == {}

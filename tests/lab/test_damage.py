@@ -12,11 +12,13 @@ from small_runs import Powers, parity_run
 
 import headstart as hs
 from headstart.cli import main
+from headstart.lab.arms import FIRST_SELECTION_SEED
 from headstart.lab.schema import SEALED
 from headstart.lab.store import repair_store
 from headstart.lab.workers import Serial
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "studies"))
+CHOICES = []
 STUDY = str(Path(__file__).parents[1] / "studies" / "users_study.py")
 
 
@@ -27,9 +29,10 @@ def whole(tmp_path_factory):
     main(["run", STUDY, "--preset", "smoke", "--jobs", "1", "--store", str(path)])
     with hs.open_store(path) as store:
         hs.train(child(), seeds=3, store=store)
-        store.add_simulation(Powers(2.0), Powers(2.0).simulate())
+        store.add_computed(Powers(2.0), Powers(2.0).compute())
     with sqlite3.connect(path) as db:
         db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        CHOICES[:] = [key for (key,) in db.execute("SELECT choice FROM choices ORDER BY choice")]
     db.close()
     return path
 
@@ -62,7 +65,10 @@ def everything(store):
     for seed in range(3):
         state, known = (f(parity_run().at(seed), hs.Step(10)) for f in (store.states.get, store.states.moment))
         out += [known, {name: array.tolist() for name, array in state.flat().items()}]
-    out.append({name: array.tolist() for name, array in store.simulation(Powers(2.0)).items()})
+    out.append({name: array.tolist() for name, array in store.computed(Powers(2.0)).items()})
+    out.append({"choices": [store.choices.get(key) for key in CHOICES]})
+    if None in out[-1]["choices"]:  # as if it had not been chosen yet
+        raise hs.HeadstartError("a choice is missing")
     return out
 
 
@@ -84,6 +90,7 @@ CHANGES = {
     "the arrays of a simulation": "UPDATE simulations SET data = zeroblob(length(data))",
     "the seeds of an arm": "UPDATE arms SET seeds = '[0]'",
     "a verdict": "UPDATE reports SET json = replace(json, 'undecided', 'holds')",
+    "a choice": "UPDATE choices SET json = replace(json, '0.1', '0.2')",
     "a seal": "UPDATE summaries SET seal = seal + 1",
     "no seal": "UPDATE summaries SET seal = NULL",
 }  # fmt: skip
@@ -107,7 +114,7 @@ def test_a_changed_row_is_refused_named_and_mended(copy, whole, what):
     main(["run", STUDY, "--preset", "smoke", "--jobs", "1", "--store", str(copy)])
     with hs.open_store(copy) as store:
         hs.train(child(), seeds=3, store=store)
-        store.add_simulation(Powers(2.0), Powers(2.0).simulate())
+        store.add_computed(Powers(2.0), Powers(2.0).compute())
         if "moment" not in what:  # a State is trained again when somebody starts from it
             assert without_seconds(everything(store)) == without_seconds(before)
         again = parity_run(start=hs.From(parity_run(), hs.Step(10)), optimizer=hs.SGD(0.3))
@@ -122,17 +129,19 @@ def dump(path):
 
 
 def without_seconds(found):
+    """What is the same however often it is trained, of the seeds of claims: a choice that is kept needs no others."""
     reports, traces, curves, *rest = found
     reports = {k: {n: v for n, v in r.items() if n not in ("minutes", "commit")} for k, r in reports.items()}
-    cells = [sorted((*s[:4], str(s[5])) for s in each) for each in rest if isinstance(each, list)]
+    kept = [(t[:4], c) for t, c in zip(traces, curves, strict=True) if t[1] < FIRST_SELECTION_SEED]
+    summed = [(*s[:4], str(s[5])) for each in rest if isinstance(each, list) for s in each]
     others = [each for each in rest if not isinstance(each, list) and not isinstance(each, tuple)]
     others = [{n: v for n, v in each.items() if n != "counters/seconds"} for each in others]
-    return json.dumps(reports), [t[:4] for t in traces], curves, cells, others
+    return json.dumps(reports), kept, [s for s in summed if s[0] < FIRST_SELECTION_SEED], others
 
 
 def test_a_flipped_bit_in_the_summaries_does_not_turn_a_verdict(copy):
     main(["show", STUDY, "--store", str(copy)])
-    change(copy, "UPDATE summaries SET final = final / 2 WHERE seed < 1000000")
+    change(copy, f"UPDATE summaries SET final = final / 2 WHERE seed < {FIRST_SELECTION_SEED}")
     with pytest.raises(SystemExit) as stop:
         main(["show", STUDY, "--store", str(copy)])
     assert stop.value.code == 2
@@ -232,7 +241,7 @@ def test_pages_that_cannot_be_read_are_left_behind_and_the_rest_is_salvaged(copy
         assert store.damage() == []
         # Reports and simulations lie in other tables, so they are still there.
         assert store.studies.last("users_study") is not None
-        assert store.has_simulation(Powers(2.0))
+        assert store.has_computed(Powers(2.0))
     main(["run", STUDY, "--preset", "smoke", "--jobs", "1", "--store", str(copy)])
 
 
@@ -253,10 +262,10 @@ def test_repair_of_a_store_that_is_well_changes_nothing(copy):
 
 
 def test_a_simulation_dropped_from_a_store_is_computed_again(copy):
+    from headstart.lab.computed import compute_missing
     from headstart.lab.progress import Silent
-    from headstart.lab.simulation import Simulation, simulate_missing
 
     change(copy, CHANGES["the arrays of a simulation"])
     with hs.open_store(copy) as store:
         assert len(store.repair()) == 1
-        assert simulate_missing([Simulation("p", Powers(2.0))], store, Serial(), Silent()) == 1
+        assert compute_missing([Powers(2.0)], store, Serial(), Silent()) == 1

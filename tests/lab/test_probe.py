@@ -87,6 +87,7 @@ def test_a_full_arm_that_misses_the_target_is_censored_and_not_dropped():
     assert outcome.ratios["small"].low == 0
 
 
+@pytest.mark.filterwarnings("ignore:this schedule uses")
 def test_arms_take_the_same_steps_and_batches_and_fit_the_data():
     for rows, batch, steps in [(20_000, 32, 60), (1500, 32, 500), (2**18, 64, 3000), (130, 32, 40)]:
         arms = probe_arms(rows, batch, steps)

@@ -8,6 +8,7 @@ import pytest
 import headstart as hs
 from headstart.lab.conduct import conduct
 from headstart.lab.progress import Silent
+from headstart.lab.scores import Scored
 from headstart.methods import MuP
 from headstart.optimizers import SGD
 from headstart.studies import find
@@ -59,5 +60,5 @@ def test_alpha_is_chosen_on_the_selection_seeds_and_the_claim_uses_that_panel(tm
     assert RatioAtBestAlpha(family)(results) == family[chosen].ratio("small", "large")(results)
     # Had the selection seeds preferred another alpha, so would the claim.
     for other, panel in family.items():
-        better = replace(results.tuned[panel.arm("small")], areas=(1.0,))
+        better = replace(results.tuned[panel.arm("small")], tries=(({}, Scored(-1.0, 1.0, 0.0)),))
         assert best_alpha(replace(results, tuned={**results.tuned, panel.arm("small"): better}), family) == other

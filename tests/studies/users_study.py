@@ -38,8 +38,8 @@ def arms(knobs):
     budget = hs.Budget(knobs.steps, 5)
     run = hs.Run(Majority(5), hs.MLP(4), hs.Online(), hs.MSE(), hs.SGD(0.1), hs.Batch(8), budget=budget)
     return [
-        hs.Arm("small", "16", replace(run, plan=hs.Fixed(16)), hs.Sweep(0.1, 0.2), hs.Side.SMALL),
-        hs.Arm("large", "fresh", run, hs.Sweep(0.1, 0.2), hs.Side.LARGE),
+        hs.Arm("small", "16", replace(run, plan=hs.Fixed(16)), hs.rates(0.1, 0.2), hs.warm()),
+        hs.Arm("large", "fresh", run, hs.rates(0.1, 0.2)),
     ]
 
 
@@ -47,12 +47,10 @@ def claims(knobs):
     return [hs.Claim("final", "small is better", "-", hs.above(1), hs.FinalRatio("small", "large"))]
 
 
-def figure(results):
-    with hs.house_style() as module:
-        picture = module.Figure()
-        for arm in results.arms:
-            hs.draw_curve(picture.subplots(), results, arm)
-        return picture
+def figure(results, picture):
+    ax = picture.subplots()
+    for arm in results.arms:
+        hs.draw_curve(ax, results, arm)
 
 
 SHORT = Knobs(num_seeds=2, num_selection_seeds=1)

@@ -20,7 +20,7 @@ from headstart.theory.two_phase_bounds import (
 )
 
 BOTH = {labels: TwoPhase(12, 60, 10**6, eta=0.05, labels=labels, num_neurons=1500, epsilon=0.2) for labels in Labels}
-ARRAYS = {labels: part.simulate() for labels, part in BOTH.items()}
+ARRAYS = {labels: part.compute() for labels, part in BOTH.items()}
 
 
 @pytest.mark.parametrize("name", INEQUALITIES)
@@ -109,21 +109,21 @@ def test_lemma_3_holds_at_any_point_and_not_beyond_its_condition(seed, samples, 
 
 
 def test_a_neuron_does_not_depend_on_which_others_are_simulated():
-    few, many = (TwoPhase(8, 30, 1000, num_neurons=n).simulate() for n in (3, 600))
+    few, many = (TwoPhase(8, 30, 1000, num_neurons=n).compute() for n in (3, 600))
     for name, values in few.items():
         if name != "num_scanned":
             np.testing.assert_allclose(values, many[name][:3], rtol=1e-12, err_msg=name)
 
 
 def test_another_seed_gives_other_neurons():
-    one, other = (TwoPhase(8, 30, 1000, num_neurons=3, seed=s).simulate() for s in (0, 1))
+    one, other = (TwoPhase(8, 30, 1000, num_neurons=3, seed=s).compute() for s in (0, 1))
     assert not np.isin(one["drive"], other["drive"]).any()
 
 
 def test_central_neurons_are_those_of_all_that_lie_in_p0():
-    whole = TwoPhase(8, 30, 1000, num_neurons=3000).simulate()
+    whole = TwoPhase(8, 30, 1000, num_neurons=3000).compute()
     part = TwoPhase(8, 30, 1000, num_neurons=20, central=True)
-    kept = part.simulate()
+    kept = part.compute()
     drive = np.abs(whole["plus"] ** 2 - whole["minus"] ** 2)
     inside = (drive >= 0.75 / 8) & (whole["plus"] ** 2 + whole["minus"] ** 2 <= 1 / 8)
     expected = whole["id"][inside][:20]
@@ -135,8 +135,8 @@ def test_central_neurons_are_those_of_all_that_lie_in_p0():
 
 
 def test_without_phase_1_the_population_starts_from_the_initial_weights():
-    alone = TwoPhase(8, None, 1000, num_neurons=50).simulate()
-    start = TwoPhase(8, 30, 1000, num_neurons=50, switch=1e-9).simulate()
+    alone = TwoPhase(8, None, 1000, num_neurons=50).compute()
+    start = TwoPhase(8, 30, 1000, num_neurons=50, switch=1e-9).compute()
     assert start["phase1_steps"].tolist() == [0] * 50
     assert alone["phase2_steps"].tolist() == start["phase2_steps"].tolist()
     assert "phase1_steps" not in alone
@@ -147,7 +147,7 @@ def test_a_statement_asks_for_the_labels_and_phases_it_is_about():
         INEQUALITIES["corollary_2"](BOTH[Labels.TRUE], ARRAYS[Labels.TRUE])
     part = TwoPhase(8, 30, 1000, num_neurons=3, epsilon=None)
     with pytest.raises(HeadstartError, match="phase2_contraction"):
-        INEQUALITIES["lemma_6_contraction"](part, part.simulate())
+        INEQUALITIES["lemma_6_contraction"](part, part.compute())
 
 
 def test_the_prediction_at_dimension_100_is_that_of_the_formulas():
@@ -189,21 +189,21 @@ def test_a_prediction_outside_the_theorem_is_refused(bad):
 
 
 def test_the_sampling_bias_does_not_see_the_degree_and_the_fourier_signal_does():
-    found = {k: SamplingBias(12, k, 129, num_sets=4000).simulate() for k in (3, 6)}
+    found = {k: SamplingBias(12, k, 129, num_sets=4000).compute() for k in (3, 6)}
     drives = [np.median(found[k]["drive"]) for k in (3, 6)]
     assert drives[0] == pytest.approx(drives[1], rel=0.08)
     assert np.median(found[6]["fourier"]) < 0.05 * np.median(found[3]["fourier"])
 
 
 def test_the_sampling_bias_is_the_drive_of_the_quadratic_neuron():
-    arrays = TwoPhase(12, 33, 10, num_neurons=3, seed=5).simulate()
-    np.testing.assert_allclose(SamplingBias(12, 2, 33, 3, 5).simulate()["drive"], np.abs(arrays["drive"]), rtol=1e-6)
+    arrays = TwoPhase(12, 33, 10, num_neurons=3, seed=5).compute()
+    np.testing.assert_allclose(SamplingBias(12, 2, 33, 3, 5).compute()["drive"], np.abs(arrays["drive"]), rtol=1e-6)
 
 
 def test_the_fourier_signal_is_the_product_of_the_mean_inputs_of_the_support():
     part = SamplingBias(12, 4, 33, num_sets=3, seed=5)
     x = Parity(12, 4).sample(5, (2 << 32) + np.arange(33)).x
-    assert part.simulate()["fourier"][2] == pytest.approx(abs(x[:, :4].mean(axis=0).prod()), rel=1e-5)
+    assert part.compute()["fourier"][2] == pytest.approx(abs(x[:, :4].mean(axis=0).prod()), rel=1e-5)
 
 
 def test_an_even_number_of_samples_has_no_logarithm_and_is_refused():

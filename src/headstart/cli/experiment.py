@@ -27,7 +27,7 @@ from headstart.lab.explain import explain_studies, print_explanation
 from headstart.lab.figures import save_figure
 from headstart.lab.probe import probe
 from headstart.lab.progress import display
-from headstart.lab.report import claims_table
+from headstart.lab.report import claims_table, print_finding
 from headstart.lab.store import open_store, repair_store, store_path
 from headstart.lab.workers import workers
 from headstart.studies import select
@@ -78,10 +78,11 @@ def run(
         for s, knobs in chosen:
             outcome = conduct(s, preset, knobs, opened, display(), pool, device)
             path = inside(opened.path.parent / "figures", f"{s.name}-{preset}", ".png")
-            save_figure(s.figure(outcome.results), path)
+            save_figure(s.draw(outcome.results), path)
             reports.append({**outcome.report, "figure": str(path)})
             if not json:
                 screen = console()
+                print_finding(outcome.report, screen)
                 screen.print(claims_table(outcome.report))
                 if preset == "smoke":
                     screen.print("smoke settings only exercise the machinery; their verdicts say nothing of the paper")
@@ -109,8 +110,8 @@ def explain(
 
     Try: headstart explain less_data/mini_and_full_batch_mlp --preset paper
     """
-    chosen = [(s, s.knobs(preset, settings(set_, seeds))) for s in select(study, only)]
     _check_jobs(jobs)
+    chosen = [(s, s.knobs(preset, settings(set_, seeds))) for s in select(study, only)]
     with open_named(store) as opened:
         rows = explain_studies(chosen, opened)
     if json:

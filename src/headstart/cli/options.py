@@ -16,7 +16,9 @@ StudyName = Annotated[Positional[str], arg(metavar="STUDY", help="a study, as `h
 StorePath = Annotated[
     Path | None, arg(metavar="PATH", help="the SQLite store (default: HEADSTART_STORE, or the user's data directory)")
 ]
-Preset = Annotated[str, arg(metavar="NAME", help="smoke (seconds), laptop (minutes) or paper (the full setting)")]
+Preset = Annotated[
+    str, arg(metavar="NAME", help="smoke (seconds), laptop (minutes), desk (hours) or paper (the full setting)")
+]
 Settings = Annotated[
     tuple[str, ...], arg(name="set", metavar="NAME=VALUE", help="set a knob of the study"), UseAppendAction
 ]

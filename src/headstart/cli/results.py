@@ -1,6 +1,7 @@
-"""Commands that look at what is stored: lists, claims, figures, reports and exports."""
+"""Commands that look at what is stored: lists, claims, figures and exports."""
 
 import json as jsonlib
+import sys
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -9,14 +10,16 @@ from tyro.conf import Positional, arg
 from headstart.cli.options import Json, StorePath, StudyName, app, console, open_named, print_json
 from headstart.core.errors import HeadstartError
 from headstart.core.files import replacing
+from headstart.lab.archive import recheck, write_archive
 from headstart.lab.conduct import make_report, stored
 from headstart.lab.figures import save_figure
 from headstart.lab.received import readable_reports
-from headstart.lab.report import claims_table, counted, scoreboard, update_readme, write_report
+from headstart.lab.report import choice_words, claims_table, print_finding, scoreboard
 from headstart.lab.results import Results
 from headstart.lab.store import Store
 from headstart.lab.study import Study
-from headstart.studies import all_studies, find, select
+from headstart.lab.wording import counted, deciding, interval
+from headstart.studies import all_studies, find
 
 
 def recall(study: Study, preset: str | None, store: Store) -> tuple[str, Any, Results]:
@@ -47,7 +50,8 @@ def list_(json: Json = False, store: StorePath = None) -> None:
     reports = stored_reports(store)
     rows: list[dict[str, Any]] = []
     for name, study in all_studies().items():
-        verdicts = {c["id"]: c["verdict"] for c in reports.get(name, {}).get("claims", [])}
+        last_report = reports.get(name, {})
+        verdicts = {c["id"]: c["verdict"] for c in last_report.get("claims", [])}
         rows.append(
             {
                 "study": name,
@@ -57,6 +61,7 @@ def list_(json: Json = False, store: StorePath = None) -> None:
                 "presets": dict(study.minutes),
                 "num_claims": len(study.claims(study.presets["laptop"])),
                 "verdicts": verdicts,
+                "finding": last_report.get("finding", ""),
                 "tags": list(study.tags),
             }
         )
@@ -85,7 +90,7 @@ def show(
     store: StorePath = None,
     json: Json = False,
 ) -> None:
-    """Show a study: its method section, and its claims computed from the store.
+    """Show a study: its method section, its finding, and its claims computed from the store.
 
     Try: headstart show less_data/mini_and_full_batch_mlp --json
     """
@@ -102,9 +107,10 @@ def show(
         return
     print(s.doc.strip() + "\n")
     screen = console()
+    print_finding(report, screen)
     screen.print(claims_table(report))
-    for name, tuned in report["learning_rates"].items():
-        screen.print(f"{name}: lr {tuned['rate']:g} of {len(tuned['rates'])} tried", highlight=False, markup=False)
+    for name, choice in report["choices"].items():
+        screen.print(f"{name}: {choice_words(choice)}, of {len(choice['tries'])} tried", highlight=False, markup=False)
 
 
 @app.command
@@ -123,21 +129,47 @@ def figure(
     s = find(study)
     with open_named(store) as opened:
         _, _, results = recall(s, preset, opened)
-        print(save_figure(s.figure(results), out, format or out.suffix.lstrip(".") or "png"))
+        print(save_figure(s.draw(results), out, format or out.suffix.lstrip(".") or "png"))
+
+
+def recheck_archive(path: Path, study: str | None, json: bool) -> None:
+    """Print the claims of an archive as computed now; exit with 1 where they are not as published."""
+    found = recheck(path, lambda name: find(study or name))
+    differing = {each.study: each.differing for each in found if each.differing}
+    if json:
+        print_json([{**each.computed, "differing": each.differing} for each in found])
+    else:
+        console().print(scoreboard([each.computed for each in found]))
+        print(counted([c for each in found for c in each.computed["claims"]]))
+        said = "; ".join(f"{name}: {', '.join(ids)}" for name, ids in differing.items())
+        print(f"not as published: {said}" if differing else f"{path}: every claim comes out as published")
+    if differing:
+        raise SystemExit(1)
 
 
 @app.command
 def check(
-    only: Annotated[Positional[str | None], arg(metavar="PAPER", help="a paper's folder or a study")] = None,
+    only: Annotated[
+        Positional[str | None], arg(metavar="PAPER|FILE", help="a paper's folder, a study, or an archive")
+    ] = None,
     /,
-    strict: Annotated[bool, arg(help="exit with 1 when a claim does not hold (smoke runs aside)")] = False,
+    study: Annotated[
+        str | None, arg(metavar="FILE", help="the study of an archive, if it is not in the package")
+    ] = None,
+    strict: Annotated[bool, arg(help="exit with 1 when a primary claim does not hold (smoke runs aside)")] = False,
     store: StorePath = None,
     json: Json = False,
 ) -> None:
     """Print the scoreboard: every claim of every stored study, with its verdict.
 
+    With --strict the primary claims decide; in a study that has none, all its claims do. Of an archive, every
+    verdict is computed again from what is in the file, without training.
+
     Try: headstart check --strict
     """
+    if only is not None and Path(only).is_file():
+        recheck_archive(Path(only), study, json)
+        return
     found = stored_reports(store)
     reports = [r for name, r in sorted(found.items()) if only is None or name == only or name.startswith(f"{only}/")]
     if only is not None and found and not reports:
@@ -150,7 +182,10 @@ def check(
         console().print(scoreboard(reports))
         print(counted([c for r in reports for c in r["claims"]]))
     serious = [r for r in reports if r["preset"] != "smoke"]
-    if strict and any(c["verdict"] == "does not hold" for r in serious for c in r["claims"]):
+    failed = [(r, c) for r in serious for c in deciding(r["claims"]) if c["verdict"] == "does not hold"]
+    if strict and failed:
+        for r, c in failed:
+            print(f"does not hold: {r['study']} ({r['preset']}): {c['id']}, {interval(c)}", file=sys.stderr)
         raise SystemExit(1)
 
 
@@ -158,21 +193,34 @@ def check(
 def export(
     study: StudyName,
     /,
-    out: Annotated[Path, arg(metavar="FILE", help="where to write it")],
+    out: Annotated[Path | None, arg(metavar="FILE", help="where to write its traces")] = None,
     to: Annotated[str | None, arg(metavar="parquet|csv", help="default: by the name of the file")] = None,
+    archive: Annotated[
+        Path | None, arg(metavar="FILE", help="where to write all that its claims are computed from")
+    ] = None,
     store: StorePath = None,
 ) -> None:
-    """Export a study's traces, one row per record.
+    """Export a study's traces, one row per record, or an archive of it that `headstart check` computes claims from.
 
     Try: headstart export less_data/mini_and_full_batch_mlp --to csv --out traces.csv
     """
+    if (out is None) == (archive is None):
+        raise HeadstartError("export: name one file, --out FILE for a table of traces or --archive FILE")
+    if archive is not None:
+        s = find(study)
+        with open_named(store) as opened:
+            used, _, results = recall(s, None, opened)
+            write_archive(s, used, results, opened, archive)
+        print(f"{archive}: {archive.stat().st_size / 2**20:.1f} MiB; check it: headstart check {archive}")
+        return
+    assert out is not None
     kind = to or out.suffix.lstrip(".")
     if kind not in ("parquet", "csv"):
         raise HeadstartError(f"--to {kind}: choose parquet or csv")
     with open_named(store) as opened:
         traces = opened.traces(study=find(study).name)
         if not len(traces):
-            raise HeadstartError(f"{study} trains nothing and has no traces; read its arrays by store.simulation(part)")
+            raise HeadstartError(f"{study} trains nothing and has no traces; read its arrays by store.computed(part)")
         frame = traces.to_pandas()
     try:
         with replacing(out) as temporary:
@@ -180,32 +228,3 @@ def export(
     except OSError as error:
         raise HeadstartError(f"--out {out}: cannot be written: {error}; name another file") from None
     print(f"{out}: {len(frame)} rows")
-
-
-@app.command
-def report(
-    study: StudyName,
-    /,
-    out: Annotated[Path, arg(metavar="FOLDER", help="where results go")] = Path("docs/results"),
-    readme: Annotated[Path, arg(metavar="FILE", help="whose table of results is renewed")] = Path("README.md"),
-    preset: Annotated[str | None, arg(metavar="NAME", help="default: as it was last run")] = None,
-    store: StorePath = None,
-) -> None:
-    """Write docs/results/<paper>/<study>.png, .md and .json from the store, and renew the README's table.
-
-    Takes a study, or every stored study of a paper by its folder.
-
-    Try: headstart report less_data
-    """
-    if readme.is_dir():
-        raise HeadstartError(f"--readme {str(readme)!r}: that is a folder; name the file whose table is renewed")
-    with open_named(store) as opened:
-        done = [s for s in select(study) if opened.studies.last(s.name) is not None]
-        if not done:
-            raise HeadstartError(f"no study of {study} is in store {opened.path}; run: headstart run {study}")
-        for s in done:
-            used, _, results = recall(s, preset, opened)
-            for path in write_report(s, results, make_report(s, used, results, opened), out):
-                print(path)
-    if update_readme(readme, out):
-        print(readme)

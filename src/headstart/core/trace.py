@@ -33,8 +33,9 @@ class Trace:
 
     `steps` counts optimizer steps, `samples` the samples in all gradients so far with repeats (compute), `flops` the
     training FLOPs; all begin at 0. `before` is what the runs it started from had cost by then, failed attempts and
-    searches included. A diverged run keeps what it recorded before its loss ceased to be finite. `settings` are those
-    of its Run, flat: "optimizer.lr" is a number, "optimizer" the name of a class.
+    searches included. A diverged run keeps what it recorded before its loss ceased to be finite. `measured` is what
+    measures saw on the way, by the measure: "step" int64[moments] and arrays [moments, ...] by name. `settings` are
+    those of its Run, flat: "optimizer.lr" is a number, "optimizer" the name of a class.
     """
 
     cell: str
@@ -47,6 +48,7 @@ class Trace:
     seconds: float = 0.0
     labels: Mapping[str, str] = field(default_factory=dict)
     before: Cost = Cost()
+    measured: Mapping[Any, Mapping[str, NDArray[Any]]] = field(default_factory=dict)
     settings: Mapping[str, Any] = field(default_factory=dict, repr=False)
 
     def axis(self, name: str, total: bool = False) -> NDArray[np.float64]:
@@ -149,6 +151,28 @@ class Traces(Sequence[Trace]):
                 raise HeadstartError("these traces were recorded at different steps and cannot be stacked")
             if len(trace.steps):
                 row[: len(trace.steps)] = trace[metric]
+        return out
+
+    def measured(self, measure: Any) -> dict[str, NDArray[Any]]:
+        """What a measure saw of every member: "step" int64[moments], and [members, moments, ...] for each name.
+
+        Numbers are float64; where a member diverged before, they are nan.
+        """
+        lacking = [trace.seed for trace in self.members if measure not in trace.measured]
+        if lacking or not self.members:
+            raise HeadstartError(
+                f"{measure} did not look at {len(lacking)} of these {len(self)} runs; train them with it: "
+                "train(run, measures=(...,)) or Arm(measures=(...,))"
+            )
+        seen = [trace.measured[measure] for trace in self.members]
+        longest = max(seen, key=lambda arrays: len(arrays["step"]))
+        out: dict[str, NDArray[Any]] = {"step": longest["step"]}
+        for name in longest:
+            if name != "step":
+                out[name] = np.full((len(seen), *longest[name].shape), np.nan)
+                for row, arrays in zip(out[name], seen, strict=True):
+                    if len(arrays["step"]):
+                        row[: len(arrays["step"])] = arrays[name]
         return out
 
     def to_pandas(self) -> "pd.DataFrame":

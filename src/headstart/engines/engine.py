@@ -5,9 +5,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
-from headstart.core.state import State
+from headstart.core.state import Arrays, State
 from headstart.core.trace import Trace
 from headstart.core.units import Cost
+from headstart.measures import Measure
 from headstart.methods import Hook
 from headstart.run import At, Run
 
@@ -28,7 +29,8 @@ class Job:
     """A run to train, with what the outside world adds.
 
     `start` is the State that a `From` made for it, None for a fresh start; `before` is what its sources cost. `keep`
-    are the moments at which its State is asked for, `checkpoint` the file of a run under way.
+    are the moments at which its State is asked for, `checkpoint` the file of a run under way, `measures` what looks at
+    it on the way.
     """
 
     run: Run
@@ -36,6 +38,7 @@ class Job:
     keep: tuple[At, ...] = ()
     checkpoint: Path | None = None
     before: Cost = Cost()
+    measures: tuple[Measure, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -43,7 +46,7 @@ class Outcome:
     """A trained run: its trace, and its State at the moments asked for; None for those it never reached.
 
     `cost` is what all its steps took, those after its last record included, and `drawn` the first sample id that none
-    of them drew.
+    of them drew. `measured` is what each measure saw: "step" int64[moments] and arrays [moments, ...] by name.
     """
 
     run: Run
@@ -51,6 +54,7 @@ class Outcome:
     states: Mapping[At, State | None] = field(default_factory=dict)
     cost: Cost = Cost()
     drawn: int = 0
+    measured: Mapping[Measure, Arrays] = field(default_factory=dict)
 
 
 class Engine(Protocol):

@@ -17,6 +17,7 @@ from headstart.core.units import FullBatch
 from headstart.engines.engine import Job, Outcome, Watch
 from headstart.engines.lower import Lowered, first_buffers, lower, samples_processed
 from headstart.engines.member import Member, train_together
+from headstart.engines.views import rewritten
 from headstart.losses import Loss
 from headstart.methods import Hook
 from headstart.plans import Place
@@ -279,7 +280,7 @@ class _Training:
             return self.module(x)
         forward: Any = lambda weights, x: functional_call(self.module, weights, (x,))  # noqa: E731
         for _, method in rewriting:
-            forward = _rewritten(method, forward, self.origin)
+            forward = rewritten(method, forward, self.origin)
         return forward(self.named, x)
 
     def _gradients_aside(self, loss: Loss) -> list[tuple[torch.nn.Parameter, torch.Tensor]]:
@@ -369,10 +370,6 @@ class _Training:
         for key, array in state.hooks.items():
             number, _, name = key.partition("/")
             self.memory.setdefault(int(number), {})[name] = torch.from_numpy(np.array(array)).to(self.device)
-
-
-def _rewritten(method: Any, forward: Any, origin: dict[str, torch.Tensor]) -> Any:
-    return lambda weights, x: method.predict(forward, weights, origin, x)
 
 
 def _array(tensor: torch.Tensor) -> NDArray[Any]:

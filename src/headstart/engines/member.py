@@ -15,12 +15,14 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from headstart.core.encoding import canonical, encode
 from headstart.core.files import replacing
-from headstart.core.state import State, load_arrays, save_arrays
+from headstart.core.state import Arrays, State, load_arrays, save_arrays
 from headstart.core.trace import Status, Trace
 from headstart.core.units import Cost
 from headstart.engines.engine import Interrupted, Job, Outcome, Watch
 from headstart.engines.lower import Lowered, lower
+from headstart.engines.views import Seen, view_of
 from headstart.plans import Place
 from headstart.run import At, Reaches, Run, Step, reached, recorded_metrics
 
@@ -70,6 +72,8 @@ class Member:
     compute: list[int] = field(default_factory=list)
     rows: list[list[float]] = field(default_factory=list)
     kept: dict[At, State] = field(default_factory=dict)
+    initial: Arrays = field(default_factory=dict)
+    seen: list[Seen] = field(default_factory=list)
 
     @classmethod
     def of(cls, index: int, job: Job, engine: str) -> "Member":
@@ -78,6 +82,9 @@ class Member:
         fresh = 0 if start is None or "fresh" not in start.place else int(start.place["fresh"])
         place = lowered.course.start(job.run.seed, fresh)
         member = cls(index, job, engine, lowered, value_names(job.run), place)
+        if job.measures:
+            member.initial = lowered.begin(start).weights
+            member.seen = [Seen(m, frozenset(m.at.steps(job.run.budget))) for m in job.measures]
         if not member._load():
             member.place = lowered.course.observe(place, 0)
             member.state = lowered.begin(start)
@@ -145,7 +152,8 @@ class Member:
         )
         cost = Cost(self.step, self.samples, self.samples * self.lowered.flops, self.seconds)
         drawn = self.lowered.course.drawn(self.place, self.step)
-        return Outcome(run, trace, {at: self.kept.get(at) for at in self.job.keep}, cost, drawn)
+        measured = {seen.measure: seen.arrays() for seen in self.seen}
+        return Outcome(run, trace, {at: self.kept.get(at) for at in self.job.keep}, cost, drawn, measured)
 
     @property
     def _moments(self) -> list[At]:
@@ -155,7 +163,8 @@ class Member:
     def _identity(self) -> dict[str, str]:
         """What a checkpoint must agree on."""
         run = self.run
-        keys = (self.engine, run.cell, str(run.seed), repr(self._moments), ",".join(self.names))
+        keys = [self.engine, run.cell, str(run.seed), repr(self._moments), ",".join(self.names)]
+        keys += [canonical(encode(measure)) for measure in self.job.measures]
         return {"format": _FORMAT, "of": "|".join(keys)}
 
     def save(self, trained: State) -> None:
@@ -169,6 +178,8 @@ class Member:
         for at, state in self.kept.items():
             number = self._moments.index(at)
             arrays |= {f"kept/{number}/{name}": array for name, array in state.flat().items()}
+        for number, seen in enumerate(self.seen):
+            arrays |= {f"seen/{number}/{name}": array for name, array in seen.arrays().items()}
         try:
             with replacing(self.job.checkpoint) as temporary:
                 temporary.write_bytes(save_arrays(arrays, self._identity()))
@@ -187,21 +198,25 @@ class Member:
             if metadata != self._identity():
                 return False
             own: dict[str, Any] = {}
-            parts: dict[str, dict[str, NDArray[Any]]] = {}
+            parts: dict[str, dict[str, Arrays]] = {"kept": {}, "seen": {}}
             for key, array in arrays.items():
                 first, _, rest = key.partition("/")
                 number, _, inner = rest.partition("/")
-                where = own if first != "kept" else parts.setdefault(number, {})
-                where[key if first != "kept" else inner] = array
+                if first in parts:
+                    parts[first].setdefault(number, {})[inner] = array
+                else:
+                    own[key] = array
             records = [own.pop(f"records/{name}").tolist() for name in ("steps", "samples", "rows")]
             state = State.unflat(own)
-            kept = {self._moments[int(number)]: State.unflat(its) for number, its in parts.items()}
+            kept = {self._moments[int(number)]: State.unflat(its) for number, its in parts["kept"].items()}
             if {n: a.shape for n, a in state.weights.items()} != {n: p.shape for n, p in self.lowered.named.items()}:
                 return False
         except Exception:  # a damaged file fails in many ways; training from the start is always right
             return False
         self.steps, self.compute, self.rows = records
         self.kept, self.state = kept, state
+        for number, its in parts["seen"].items():
+            self.seen[int(number)].restore(its)
         self.step, self.samples = int(state.counter("step")), int(state.counter("samples"))
         self.seconds = float(state.counter("seconds"))
         place = {name: state.place[name].item() for name in ("leg", "began", "total", "fresh")}
@@ -271,7 +286,8 @@ def train_together(
     first, active = members[0], list(range(len(members)))
     step, end = first.step, first.run.budget.steps
     recorded = set(first.run.budget.recorded_steps())
-    stops = sorted(recorded | {at.step for m in members for at in m.job.keep if isinstance(at, Step)} | {end})
+    asked = {at.step for m in members for at in m.job.keep if isinstance(at, Step)}
+    stops = sorted(recorded.union(asked, *(seen.due for m in members for seen in m.seen), {end}))
     while True:
         if step in recorded and step not in first.steps[-1:]:
             going = []
@@ -290,7 +306,7 @@ def train_together(
                 return
             lockstep.retain(active)
             first = members[active[0]]
-            _keep(members, active, lockstep)
+            _look(members, active, lockstep)
             answers = [watch(members[number].index, step) for number in active] if watch else []
             stop = any(answers)
             if (stop or now - saved > every) and step < end:
@@ -301,7 +317,7 @@ def train_together(
                 if stop:
                     raise Interrupted
         else:
-            _keep(members, active, lockstep)
+            _look(members, active, lockstep)
         if step == end:
             break
         until = stops[bisect_right(stops, step)]
@@ -314,14 +330,20 @@ def train_together(
         yield members[number].index, members[number].outcome(Status.FINISHED)
 
 
-def _keep(members: Sequence[Member], active: Sequence[int], lockstep: Lockstep) -> None:
-    """Keep the state of every member at each moment asked for that has come."""
+def _look(members: Sequence[Member], active: Sequence[int], lockstep: Lockstep) -> None:
+    """Keep the state of every member at each moment asked for that has come, and let measures look that are due."""
     for number in active:
         member = members[number]
-        if len(member.kept) < len(member.job.keep) and (moments := member.wanted()):
+        moments = member.wanted() if len(member.kept) < len(member.job.keep) else []
+        due = [seen for seen in member.seen if seen.is_due(member.step)]
+        if moments or due:
             member.place = lockstep.place(number)
             state = member.full(lockstep.state(number))
             member.kept |= dict.fromkeys(moments, state)
+        if due:
+            view = view_of(member.lowered, member.place, member.step, state, member.initial)
+            for seen in due:
+                seen.look(view)
 
 
 def in_order(ended: Iterator[tuple[int, Outcome]]) -> Iterator[Outcome]:

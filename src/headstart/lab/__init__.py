@@ -1,66 +1,100 @@
 """Level 6: studies, claims, the runner and the store."""
 
-from headstart.lab.arms import Arm, Knobs, Side
-from headstart.lab.claims import (
-    Checked,
-    Claim,
-    FinalRatio,
-    GapRatio,
-    Kind,
-    StatisticRatio,
-    TimeRatio,
-    Typical,
-    Verdict,
-    Within,
-    above,
-    below,
-    check_paired,
-    closed,
-    time_bounds,
-)
+from headstart.lab.areas import Gain, GapDifference, better, goodness, no_skill
+from headstart.lab.arms import Arm, Knobs
+from headstart.lab.axes import Axis
+from headstart.lab.claims import Checked, Claim, Kind, Verdict, Within, above, below, closed
+from headstart.lab.colours import cold, warm
+from headstart.lab.computed import Computed, trained
 from headstart.lab.conduct import conduct, stored
 from headstart.lab.coordinate_check import coordinate_check
+from headstart.lab.estimates import (
+    FinalRatio,
+    GapRatio,
+    StatisticRatio,
+    TimeRatio,
+    Times,
+    Typical,
+    check_paired,
+    time_bounds,
+)
+from headstart.lab.figures import Curve, draw_curve, legend_below
+from headstart.lab.panels import (
+    NO_GAP,
+    Line,
+    Panel,
+    arms_of,
+    draw_lines,
+    draw_panels,
+    shaded,
+    small_and_large,
+    with_medians,
+)
 from headstart.lab.results import Results
-from headstart.lab.simulation import Simulated, Simulation
+from headstart.lab.scores import Area, Final, TimeToTarget
 from headstart.lab.store import Keep, Store, open_store
 from headstart.lab.study import Study
-from headstart.lab.sweep import RateOf, Sweep
+from headstart.lab.sweep import RateOf, Sweep, rates
 from headstart.lab.train import train
 from headstart.measures import Estimate, bootstrap, share
 
 __all__ = [
+    "NO_GAP",
+    "Area",
     "Arm",
+    "Axis",
     "Checked",
     "Claim",
+    "Computed",
+    "Curve",
     "Estimate",
+    "Final",
     "FinalRatio",
+    "Gain",
+    "GapDifference",
     "GapRatio",
     "Keep",
     "Kind",
     "Knobs",
+    "Line",
+    "Panel",
     "RateOf",
     "Results",
-    "Side",
-    "Simulated",
-    "Simulation",
     "StatisticRatio",
     "Store",
     "Study",
     "Sweep",
     "TimeRatio",
+    "TimeToTarget",
+    "Times",
     "Typical",
     "Verdict",
     "Within",
     "above",
+    "arms_of",
     "below",
+    "better",
     "bootstrap",
     "check_paired",
     "closed",
+    "cold",
     "conduct",
     "coordinate_check",
+    "draw_curve",
+    "draw_lines",
+    "draw_panels",
+    "goodness",
+    "legend_below",
+    "no_skill",
     "open_store",
+    "rates",
+    "shaded",
     "share",
+    "small_and_large",
     "stored",
     "time_bounds",
     "train",
+    "trained",
+    "warm",
+    "with_medians",
 ]

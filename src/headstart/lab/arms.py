@@ -1,22 +1,20 @@
 """Arms: the lines of a figure, each a cell whose learning rate may still be open; and the knobs every study has."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from enum import StrEnum
 from typing import Any
 
 from headstart.core.errors import HeadstartError
+from headstart.lab.colours import check_colour
+from headstart.lab.measured import check_measure
 from headstart.lab.store import Keep
-from headstart.lab.sweep import FIRST_SELECTION_SEED, RateOf, Search, Sweep, selection_seeds
+from headstart.lab.sweep import RateOf, Sweep
+from headstart.measures import Measure
 from headstart.run import Run
 
+# Claims use seeds from 0 on, sweeps from here on.
+FIRST_SELECTION_SEED = 1_000_000
 _MOST_SEEDS = 100_000
-
-
-class Side(StrEnum):
-    """Which side of the small-vs-large gap an arm is on; figures draw small warm and large cold."""
-
-    SMALL = "small"
-    LARGE = "large"
 
 
 @dataclass(frozen=True)
@@ -24,16 +22,28 @@ class Arm:
     """One line of a figure: a cell whose learning rate is still open, and where the search for it begins.
 
     Without a sweep it keeps the rate it has; with `RateOf` it has the one that another arm's sweep chooses. An arm that
-    is cheap to train may use `seeds_factor` times the study's seeds.
+    is cheap to train may use `seeds_factor` times the study's seeds. Its `measures` look at the runs of its claims on
+    the way: `results.traces[arm].measured(measure)`. Its colour is "#RRGGBB", such as `warm()` and `cold()` return;
+    without one it takes the next of the house's colours.
     """
 
     name: str
     label: str
     run: Run
     sweep: Sweep | RateOf | None
-    side: Side
+    colour: str | None = None
     keep: Keep = Keep.CURVES
     seeds_factor: int = 1
+    measures: tuple[Measure, ...] = ()
+
+    def __post_init__(self) -> None:
+        check_colour("Arm", self.colour)
+        measures = tuple(self.measures) if isinstance(self.measures, Sequence) else (self.measures,)
+        object.__setattr__(self, "measures", measures)
+        for measure in measures:
+            check_measure(measure)
+        if measures and self.keep is not Keep.CURVES:
+            raise HeadstartError(f"Arm({self.name!r}, measures=...): it keeps summaries alone; use keep=Keep.CURVES")
 
     def claim_seeds(self, knobs: Any) -> list[int]:
         """The seeds its claims are computed on."""
@@ -45,14 +55,18 @@ class Arm:
             )
         return list(range(knobs.first_seed, end))
 
-    @property
-    def search(self) -> Search:
-        """The search for its learning rate, which is over at once if it has no sweep of its own."""
-        return Search(self.run, self.sweep if isinstance(self.sweep, Sweep) else None)
-
     def selection_seeds(self, knobs: Any) -> list[int]:
-        """The seeds its learning rate is chosen on, disjoint from those of claims."""
-        return list(selection_seeds(knobs.num_selection_seeds * self.seeds_factor))
+        """The seeds its learning rate is chosen on, disjoint from those of claims; as many for every arm."""
+        return list(range(FIRST_SELECTION_SEED, FIRST_SELECTION_SEED + knobs.num_selection_seeds))
+
+    def check_sweep(self, sweep: Sweep) -> None:
+        """Raise where the sweep does not fit the run, or needs curves that are not kept."""
+        sweep.check(self.run)
+        if sweep.score.needs_curves and self.keep is not Keep.CURVES:
+            raise HeadstartError(
+                f"arm {self.name!r} keeps summaries, and its sweep chooses by {sweep.score.words}, which needs curves; "
+                "use keep=Keep.CURVES, or Sweep(score=Area())"
+            )
 
 
 @dataclass(frozen=True)
@@ -64,7 +78,7 @@ class Knobs:
     """
 
     num_seeds: int = 16
-    num_selection_seeds: int = 4
+    num_selection_seeds: int = 16
     first_seed: int = 0
 
     def __post_init__(self) -> None:

@@ -11,7 +11,7 @@ from urllib.parse import quote
 
 from headstart.core.errors import HeadstartError
 from headstart.core.files import replacing
-from headstart.lab.schema import FORMAT, SCHEMA, SEALED, is_current, renew, seal, shadow, statements, unshadow
+from headstart.lab.schema import FORMAT, PLAIN, SCHEMA, SEALED, is_current, renew, seal, shadow, statements, unshadow
 
 _OTHER = "name another with --store PATH or HEADSTART_STORE"
 _REPAIR = (
@@ -272,6 +272,18 @@ class Database:
                 raise self.damaged(f"a row of {table} ({key})")
         return [(*row[:num], *row[num + 1 :]) for row in found]
 
+    def copy(self, source: "Database", table: str, where: str, values: Sequence[Any]) -> None:
+        """Copy rows of another file, each with its seal checked; those that are there stay as they are."""
+        if table in PLAIN:
+            columns = ", ".join(PLAIN[table])
+            found = source.execute(f"SELECT {columns} FROM {table} WHERE {where}", values).fetchall()
+            marks = ", ".join("?" * len(PLAIN[table]))
+            self.executemany(f"INSERT OR IGNORE INTO {table} ({columns}) VALUES ({marks})", found)
+            return
+        blobs = SEALED[table].has_data
+        rows = source.rows(table, f"WHERE {where}", values, data=blobs)
+        self.add(table, [row[:-1] if blobs else row for row in rows], [row[-1] for row in rows] if blobs else ())
+
     def is_sealed(self, row: Sequence[Any], written: Any) -> bool:
         """Whether a row is as it was written; of files without seals nothing is known."""
         return not self.sealed or seal(row) == written
@@ -299,6 +311,10 @@ class Database:
                 if self.connection.in_transaction:
                     self.connection.execute("ROLLBACK")
             raise
+
+    def settle(self) -> None:
+        """Leave WAL mode, so that the file stands alone and readers put nothing beside it: for giving it away."""
+        self.execute("PRAGMA journal_mode=DELETE")
 
     def reopen(self) -> None:
         """Open the file anew, after it was replaced."""

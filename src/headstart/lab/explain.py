@@ -4,8 +4,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from headstart.engines import choose
+from headstart.lab.search import Search
 from headstart.lab.store import Store
 from headstart.lab.study import Study
+from headstart.lab.sweep import Sweep
 
 # Up to which seed the runs of a cell are counted, by the cell and the first seed.
 Counted = dict[tuple[Any, int], int]
@@ -16,7 +18,7 @@ def explain_studies(chosen: Sequence[tuple[Study, Any]], store: Store) -> list[d
 
     A grid of learning rates may still be extended, so the numbers are those of the grid as it begins; `stored` counts
     the runs of that grid that the store has. Runs that several arms or studies share count where they come first. A
-    simulation is one run of no engine.
+    computed part is one run of no engine; the runs that it needs are not counted.
     """
     counted: Counted = {}
     return [row for study, knobs in chosen for row in _rows(study, knobs, store, counted)]
@@ -34,9 +36,10 @@ def _rows(study: Study, knobs: Any, store: Store, counted: Counted) -> list[dict
     rows: list[dict[str, Any]] = []
     for arm in study.arms(knobs):
         choice = choose(arm.run)
-        cells, seeds = arm.search.needed(), arm.selection_seeds(knobs)
+        cells = Search(arm.run, arm.sweep, arm.selection_seeds(knobs)).needed() if isinstance(arm.sweep, Sweep) else []
+        seeds = arm.selection_seeds(knobs)
         # Before a rate is chosen, the claim runs of two arms are the same if the arms are.
-        runs = sum(_new(cell.cell, seeds, counted) for cell in cells)
+        runs = sum(_new(cell.cell, its, counted) for cell, its in cells)
         runs += _new((arm.run.cell, arm.sweep, len(seeds)), arm.claim_seeds(knobs), counted)
         rows.append(
             {
@@ -45,21 +48,21 @@ def _rows(study: Study, knobs: Any, store: Store, counted: Counted) -> list[dict
                 "engine": choice.engine.name,
                 "reasons": dict(choice.reasons),
                 "runs": runs,
-                "stored": sum(len(store.seeds(cell.cell, arm.keep) & set(seeds)) for cell in cells),
+                "stored": sum(len(store.seeds(cell.cell, arm.keep) & set(its)) for cell, its in cells),
                 "seconds_a_run": round(choice.engine.seconds(arm.run), 2),
                 "megabytes_a_run": round(choice.engine.memory(arm.run) / 2**20, 1),
             }
         )
-    for simulation in study.simulations(knobs):
+    for name, part in study.computed(knobs, {arm.name: arm for arm in study.arms(knobs)}).items():
         rows.append(
             {
                 "study": study.name,
-                "arm": simulation.name,
-                "engine": "simulation",
+                "arm": name,
+                "engine": "computed",
                 "reasons": {},
                 "runs": 1,
-                "stored": int(store.has_simulation(simulation.part)),
-                "seconds_a_run": round(simulation.part.seconds, 2),
+                "stored": int(store.has_computed(part)),
+                "seconds_a_run": round(part.seconds, 2),
                 "megabytes_a_run": None,
             }
         )
@@ -91,7 +94,7 @@ def print_explanation(rows: list[dict[str, Any]], jobs: int, console: Any) -> No
     for column in ("arm", "engine", "runs", "stored", "seconds a run", "MB a run", "why not faster"):
         table.add_column(column)
     for row in rows:
-        fastest = "" if row["engine"] == "simulation" else "it is the fastest"
+        fastest = "" if row["engine"] == "computed" else "it is the fastest"
         reasons = "; ".join(f"{name}: {why}" for name, why in row["reasons"].items()) or fastest
         table.add_row(
             escape(row["arm"]),

@@ -1,5 +1,6 @@
 """One house style for every figure. Figures are drawn from stored traces only."""
 
+import io
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -11,8 +12,9 @@ from numpy.typing import NDArray
 
 from headstart.core.errors import HeadstartError
 from headstart.core.files import replacing
+from headstart.core.metric import Metric
 from headstart.core.trace import Status, Trace, Traces
-from headstart.lab.arms import Side
+from headstart.lab.colours import cycle
 from headstart.lab.results import Results
 from headstart.measures import mean_band
 
@@ -21,11 +23,8 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 FORMATS = ("png", "pdf", "svg")
-# Small sets warm, large ones cold; further arms of a side take the next shade. Distinct to colour-blind readers.
-COLOURS = {
-    Side.SMALL: ("#D55E00", "#E69F00", "#CC79A7", "#882255", "#8A7A00"),
-    Side.LARGE: ("#0072B2", "#56B4E9", "#004D40", "#332288", "#44AA99", "#888888"),
-}
+# The most that a figure in docs/results may take.
+MOST_BYTES = 250_000
 AXES = {"steps": "optimizer steps", "samples": "samples processed", "flops": "training FLOPs"}
 STYLE: Any = {
     "font.size": 9,
@@ -67,13 +66,15 @@ class Curve:
         return np.stack([self.of(trace) for trace in traces if trace.status is Status.FINISHED])
 
 
-def colour_of(side: Side, shade: int = 0, num_shades: int = 1) -> Any:
-    """The colour of an arm: the first few of a side are fixed, and more are spread over a warm or a cold map."""
-    if num_shades <= len(COLOURS[side]):
-        return COLOURS[side][shade]
-    from matplotlib import colormaps
+def colour_of(results: Results, arm: str) -> str:
+    """The colour of an arm: its own, or the next of the house's among the arms of the study that have none."""
+    plain = [name for name, its in results.arms.items() if its.colour is None]
+    return results.arms[arm].colour or cycle(plain.index(arm))
 
-    return colormaps["YlOrRd" if side is Side.SMALL else "YlGnBu"](0.3 + 0.65 * shade / (num_shades - 1))
+
+def metric_label(metric: Metric) -> str:
+    """What the axis of a test metric is called."""
+    return "test loss / Var(y)" if metric.name == "relative_loss" else f"test {metric.name.replace('_', ' ')}"
 
 
 def draw_curve(
@@ -81,16 +82,15 @@ def draw_curve(
     results: Results,
     arm: str,
     axis: str = "steps",
-    shade: int = 0,
-    num_shades: int = 1,
     curve: Curve | None = None,
     band: bool = True,
     total: bool = False,
+    colour: str | None = None,
 ) -> None:
     """The seed-mean of an arm's leading test metric with its 95% band, against steps, samples or FLOPs.
 
-    With `curve`, that of another quantity. The arm takes shade number `shade` of `num_shades` of its side's colour.
-    With `total`, the axis includes what the runs it started from had cost; seeds are brought to the mean of that.
+    With `curve`, that of another quantity. With `total`, the axis includes what the runs it started from had cost;
+    seeds are brought to the mean of that. `colour` takes the place of the arm's own.
     """
     traces = results.traces[arm]
     curves = results.curves(arm) if curve is None else curve.stack(traces)
@@ -100,7 +100,7 @@ def draw_curve(
         shown = x + before.mean()
         curves = np.stack([np.interp(shown, x + b, own) for b, own in zip(before, curves, strict=True)])
         x = shown
-    colour = colour_of(results.arms[arm].side, shade, num_shades)
+    colour = colour or colour_of(results, arm)
     ax.plot(x, curves.mean(axis=0), color=colour, label=results.arms[arm].label)
     if band:
         low, high = mean_band(curves)
@@ -129,3 +129,46 @@ def save_figure(figure: "Figure", path: Path, format: str = "png") -> Path:
     except OSError as error:
         raise HeadstartError(f"--out {path}: the figure cannot be written: {error}; name another file") from None
     return path
+
+
+def save_small_figure(figure: "Figure", path: Path, most_bytes: int = MOST_BYTES) -> Path:
+    """Write a figure as a PNG of fewer than `most_bytes`, as a repository should hold it.
+
+    First as `save_figure` does; then in 256 colours, which differ by little more than antialiasing shows; then with
+    fewer dots per inch.
+    """
+    usual = STYLE["savefig.dpi"]
+    for dpi, paletted in ((usual, False), (usual, True), (150, True), (120, True), (100, True)):
+        data = _png(figure, dpi, paletted)
+        if len(data) < most_bytes:
+            try:
+                with replacing(path) as temporary:
+                    temporary.write_bytes(data)
+            except OSError as error:
+                raise HeadstartError(f"{path} cannot be written: {error}; name another folder with --out") from None
+            return path
+    raise HeadstartError(
+        f"{path}: the figure takes {len(data) / 1000:.0f} kB in 256 colours at {dpi} dots per inch, and at most "
+        f"{most_bytes / 1000:.0f} kB are kept; draw fewer panels, or rasters of fewer pixels"
+    )
+
+
+def _png(figure: "Figure", dpi: int, paletted: bool) -> bytes:
+    """The bytes of a figure, in all its colours or in the 256 that suit it best."""
+    whole = io.BytesIO()
+    figure.savefig(whole, format="png", metadata={"Software": None}, bbox_inches="tight", dpi=dpi)
+    return to_palette(whole.getvalue()) if paletted else whole.getvalue()
+
+
+def to_palette(png: bytes) -> bytes:
+    """The same picture in 256 colours of its own: a third of the size. Transparent pixels become white."""
+    from PIL import Image  # matplotlib writes its PNGs by it
+
+    with Image.open(io.BytesIO(png)) as picture:
+        dpi, pixels = picture.info.get("dpi"), picture.convert("RGBA")
+    opaque = Image.alpha_composite(Image.new("RGBA", pixels.size, "white"), pixels).convert("RGB")
+    # Covering the extremes first keeps the colour of a thin line, which a median cut would spend on the large areas.
+    few = opaque.quantize(256, method=Image.Quantize.MAXCOVERAGE, kmeans=1, dither=Image.Dither.NONE)
+    out = io.BytesIO()
+    few.save(out, format="PNG", optimize=True, **({"dpi": dpi} if dpi else {}))
+    return out.getvalue()

@@ -9,11 +9,11 @@ from numpy.typing import NDArray
 
 from headstart.core.errors import HeadstartError, check_count, check_positive
 from headstart.core.streams import check_seed
+from headstart.lab.arms import FIRST_SELECTION_SEED
 from headstart.lab.probe_arms import FULL, ProbeArm, Training, probe_arms
 from headstart.lab.probe_problem import Problem, as_problem, split
 from headstart.lab.probe_verdict import ArmResult, Probe, ProbeVerdict, conclude
 from headstart.lab.progress import Progress, Silent
-from headstart.lab.sweep import FIRST_SELECTION_SEED
 from headstart.measures import area_under, monotone
 
 _RUNGS, _RECORDS = (1 / 4, 1 / 2, 1), 40

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from headstart.lab.colours import CYCLE
 from headstart.lab.figures import house_style
 from headstart.lab.probe_arms import FULL
 from headstart.measures import Estimate, bootstrap_bounds, censored_time, mean_band, quotient
@@ -16,7 +17,6 @@ if TYPE_CHECKING:
 
 # Declared beforehand: to save less than 15% is no gap worth a schedule.
 MARGIN, ERROR = 0.15, 0.05
-_COLOURS = ("#0072B2", "#D55E00", "#E69F00", "#CC79A7", "#009E73")
 
 
 class ProbeVerdict(StrEnum):
@@ -136,7 +136,7 @@ class Probe:
             out: Figure = figure.Figure(figsize=(5.2, 3.4), layout="constrained")
             ax = out.subplots()
             x = self.axis * self.batch_size
-            for arm, colour in zip(self.arms, _COLOURS, strict=False):
+            for arm, colour in zip(self.arms, CYCLE, strict=False):
                 if arm.curves is not None and len(arm.curves):
                     ax.plot(x, arm.curves.mean(axis=0), color=colour, label=f"{arm.name}, lr {arm.rate:.3g}")
                     low, high = mean_band(arm.curves)

@@ -11,20 +11,20 @@ from headstart.core.errors import HeadstartError
 from headstart.core.metric import Metric
 from headstart.core.trace import Status, Summary, Traces
 from headstart.lab.arms import Arm
-from headstart.lab.simulation import Arrays
+from headstart.lab.computed import Arrays
 from headstart.lab.sweep import Tuned
 
 
 @dataclass(frozen=True)
 class Results:
-    """What a study's claims and figure are computed from: stored traces, stored simulations and nothing else."""
+    """What a study's claims and figure are computed from: stored traces, stored arrays and nothing else."""
 
     arms: Mapping[str, Arm]
     summaries: Mapping[str, Sequence[Summary]]
     traces: Mapping[str, Traces]
     tuned: Mapping[str, Tuned]
     knobs: Any
-    simulations: Mapping[str, Arrays] = field(default_factory=dict)
+    computed: Mapping[str, Arrays] = field(default_factory=dict)
     parts: Mapping[str, Any] = field(default_factory=dict)
 
     def metric(self, arm: str) -> Metric:

@@ -16,6 +16,7 @@ from headstart.lab.progress import Progress, Silent
 from headstart.lab.starts import Key, begin, pending
 from headstart.lab.store import Keep, Store
 from headstart.lab.workers import WORKER_LOST, Group, WorkerLost, Workers
+from headstart.measures import Measure
 from headstart.run import At, Run
 
 # A group that runs longer than this is split, so that results reach the store and the bar moves.
@@ -47,6 +48,7 @@ class _Work:
     store: Store
     device: str = "cpu"
     curves: Keep = Keep.CURVES
+    measures: tuple[Measure, ...] = ()
     todo: dict[Key, Run] = field(default_factory=dict)
     keep: dict[Key, dict[At, None]] = field(default_factory=dict)
     waiting: dict[Key, list[Run]] = field(default_factory=dict)
@@ -54,13 +56,22 @@ class _Work:
     unfinished: set[Key] = field(default_factory=set)
     ready: dict[Hashable, _Queue] = field(default_factory=dict)
     seconds: dict[Key, float] = field(default_factory=dict)
+    looking: dict[Key, tuple[Measure, ...]] = field(default_factory=dict)
     _stored: dict[str, set[int]] = field(default_factory=dict)
 
     def ask(self, run: Run) -> None:
-        """Somebody wants this run: train it if it is not stored, after its sources."""
+        """Somebody wants this run: train it, after its sources, if it is not stored or not measured."""
         if run.cell not in self._stored:
-            self._stored[run.cell] = self.store.seeds(run.cell, self.curves)
+            measured = [self.store.measured.seeds(run.cell, measure) for measure in self.measures]
+            self._stored[run.cell] = self.store.seeds(run.cell, self.curves).intersection(*measured)
         if run.seed not in self._stored[run.cell]:
+            self._add(run)
+            self.looking[_key(run)] = self.store.measured.lacking(run.cell, run.seed, self.measures)
+
+    def moment(self, run: Run, at: At) -> None:
+        """Somebody wants the State of this run at a moment."""
+        if self.store.states.moment(run, at) is None:
+            self.keep.setdefault(_key(run), {})[at] = None
             self._add(run)
 
     def _add(self, run: Run) -> None:
@@ -122,9 +133,10 @@ class _Work:
                 continue
             begun, keep = begin(run, self.store), tuple(self.keep.get(_key(run), ()))
             if begun.possible:
-                jobs.append(Job(run, begun.state, keep, self.store.checkpoint_path(run), begun.before))
+                looking = self.looking.get(_key(run), ())
+                jobs.append(Job(run, begun.state, keep, self.store.checkpoint_path(run), begun.before, looking))
             else:
-                failed.append(_unreached(run, keep, begun.before))
+                failed.append(_unreached(run, keep, begun.before, self.looking.get(_key(run), ())))
         return jobs, failed
 
     def finish(self, outcomes: list[Outcome], engine: str) -> int:
@@ -145,11 +157,11 @@ class _Work:
         return len(outcomes)
 
 
-def _unreached(run: Run, keep: tuple[At, ...], before: Cost) -> Outcome:
+def _unreached(run: Run, keep: tuple[At, ...], before: Cost, measures: tuple[Measure, ...]) -> Outcome:
     """What is stored of a run that could not begin."""
     none = np.empty(0, dtype=np.int64)
     trace = Trace(run.cell, run.seed, none, none, np.empty(0), {}, Status.UNREACHED, before=before)
-    return Outcome(run, trace, dict.fromkeys(keep))
+    return Outcome(run, trace, dict.fromkeys(keep), measured={measure: {"step": none} for measure in measures})
 
 
 def _key(run: Run) -> Key:
@@ -164,16 +176,22 @@ def execute(
     progress: Progress | None = None,
     title: str = "training",
     keep: Keep = Keep.CURVES,
+    measures: Iterable[Measure] = (),
+    moments: Iterable[tuple[Run, At]] = (),
 ) -> int:
-    """Train every run that is not stored yet. Returns how many were trained.
+    """Train every run that is not stored yet, or not with all `measures`. Returns how many were trained.
+
+    Of the runs of `moments` the State at the moment is kept too.
 
     Finished runs are stored as they come, runs under way keep checkpoints, so after Ctrl-C, a kill or a crash the same
     call goes on from there and ends with the same numbers.
     """
     progress = progress or Silent()
-    work = _Work(store, device, keep)
+    work = _Work(store, device, keep, tuple(measures))
     for run in runs:
         work.ask(run)
+    for run, at in moments:
+        work.moment(run, at)
     if not work.todo:
         return 0
     store.sweep_checkpoints(work.todo)

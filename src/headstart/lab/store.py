@@ -1,4 +1,4 @@
-"""The store: traces, summaries, the States a From asks for, and the arrays of simulations, in one SQLite file.
+"""The store: traces, summaries, the States a From asks for, and the arrays of computed parts, in one SQLite file.
 
 A result is known by (cell, seed). Every run has one row of summary; its curves, where they are kept, lie in blobs
 [members x records], one per chunk and metric, each with a checksum. What is there is never written again.
@@ -23,16 +23,18 @@ from numpy.typing import NDArray
 from headstart.core.encoding import canonical, decode, encode, identity, settings
 from headstart.core.errors import HeadstartError
 from headstart.core.files import left_behind
-from headstart.core.state import load_arrays, save_arrays
+from headstart.core.state import read_arrays, save_arrays
 from headstart.core.trace import Status, Summary, Trace, Traces, html_table
 from headstart.core.units import Cost
 from headstart.engines import Outcome, value_names
 from headstart.lab import provenance
+from headstart.lab.choices import Choices
 from headstart.lab.database import Damaged, Database, in_words
 from headstart.lab.ledger import Ledger
+from headstart.lab.measured import Measured
 from headstart.lab.repair import examine, repair, salvage
 from headstart.lab.states import States
-from headstart.measures import area_under
+from headstart.measures import Measure, area_under
 from headstart.run import Run
 
 _AXES = ("step", "samples", "flops")
@@ -101,13 +103,15 @@ def summarise(run: Run, trace: Trace) -> Summary:
 class Store:
     """An open store. Use it as a context manager, or call `close`.
 
-    `studies` is what it knows of studies, `states` the States of runs that others start from.
+    `studies` is what it knows of studies, `states` the States of runs that others start from, `choices` what sweeps
+    chose, `measured` what measures saw.
     """
 
     def __init__(self, path: Path) -> None:
         self.path = path
         self._db = Database(path)
         self.studies, self.states = Ledger(self._db), States(self._db)
+        self.choices, self.measured = Choices(self._db), Measured(self._db)
 
     def close(self) -> None:
         """Close the file."""
@@ -187,6 +191,7 @@ class Store:
                 self._db.add("cells", [(cell, trained[0].run.json, names)])
                 there = self.seeds(cell)
                 new = [o.trace for o in trained if o.trace.seed not in there]
+                self._compare([o for o in trained if o.measured and o.trace.seed in there])
                 if keep is Keep.CURVES and new:
                     self._add_chunk(cell, new, batch)
             summaries = [summarise(o.run, o.trace) for o in outcomes]
@@ -198,6 +203,40 @@ class Store:
             for o in outcomes:
                 for at in o.states:
                     self.states.add(o, at)
+                self.measured.add(o.run.cell, o.run.seed, o.measured)
+
+    def _compare(self, again: Sequence[Outcome]) -> None:
+        """Raise where a run that was trained again for a measure is not the run that is stored."""
+        for outcome in again:
+            new = outcome.trace
+            (old,) = self.cell_traces(new.cell, [new.seed])
+            same = np.array_equal(old.steps, new.steps) and old.status == new.status
+            if not same or any(not np.allclose(old[n], new[n], 1e-5, 1e-7, equal_nan=True) for n in old.values):
+                raise HeadstartError(
+                    f"cell {new.cell} seed {new.seed} was trained again, to be measured on the way, and came out "
+                    f"otherwise than store {self.path} has it, by another machine or version "
+                    f"({', '.join(self.commits([new.cell]))}); measure into another store with --store PATH"
+                )
+
+    def copy_from(self, source: "Store", rows: Iterable[tuple[str, str, Sequence[Any]]]) -> None:
+        """Copy rows of another store, (table, condition, values) each, with the chunks and batches that they name.
+
+        Every seal is checked on the way. The file stands alone afterwards.
+        """
+        with self._db.write():
+            for table, condition, values in rows:
+                self._db.copy(source._db, table, condition, values)
+            for (chunk,) in self._db.execute("SELECT DISTINCT chunk FROM runs").fetchall():
+                self._db.copy(source._db, "chunks", "id = ?", (chunk,))
+                self._db.copy(source._db, "curves", "chunk = ?", (chunk,))
+            query = "SELECT batch FROM summaries UNION SELECT batch FROM simulations"
+            for (batch,) in self._db.execute(query).fetchall():
+                self._db.copy(source._db, "batches", "id = ?", (batch,))
+        self._db.settle()
+
+    def key_of(self, part: Any) -> str:
+        """What a computed part is stored under."""
+        return _key(part)[0]
 
     def _add_batch(self, engine: str) -> int | None:
         made = json.dumps({"commit": provenance.commit(), "machine": provenance.machine(), **provenance.versions()})
@@ -258,9 +297,13 @@ class Store:
         return dict(zip(names, np.frombuffer(data, dtype=np.float64).tolist(), strict=True)) if data else {}
 
     def cell_traces(
-        self, cell: str, seeds: Iterable[int] | None = None, labels: Mapping[str, str] | None = None
+        self,
+        cell: str,
+        seeds: Iterable[int] | None = None,
+        labels: Mapping[str, str] | None = None,
+        measures: Sequence[Measure] = (),
     ) -> Traces:
-        """The stored traces of a cell in the order of `seeds` (default: all, ascending)."""
+        """The stored traces of a cell in the order of `seeds` (default: all, ascending), with what measures saw."""
         rows = {row[1]: row[2:] for row in self._db.rows("runs", _OF_CELL, (cell,))}
         encoded, names = self._cell(cell)
         described = settings(encoded)
@@ -275,20 +318,9 @@ class Store:
             arrays = chunks[chunk]
             steps, samples, flops = (arrays[name][:num] for name in _AXES)
             curves = {name: array[place, :num] for name, array in arrays.items() if name not in _AXES}
-            trace = Trace(
-                cell,
-                seed,
-                steps,
-                samples,
-                flops,
-                curves,
-                self._status(status),
-                seconds,
-                labels or {},
-                Cost(*before),
-                described,
-            )
-            out.append(trace)
+            seen = {measure: self.measured.get(cell, seed, measure) for measure in measures}
+            how = (self._status(status), seconds, labels or {}, Cost(*before), seen, described)
+            out.append(Trace(cell, seed, steps, samples, flops, curves, *how))
         return Traces(tuple(out))
 
     def _curves(self, chunk: int, names: Sequence[str]) -> dict[str, NDArray[Any]]:
@@ -345,39 +377,36 @@ class Store:
             )
         return decode(data, Run, trust)
 
-    def commits(self, cells: Iterable[str], simulated: Iterable[Any] = ()) -> list[str]:
-        """The distinct commits that trained these cells and computed these simulations."""
+    def commits(self, cells: Iterable[str], parts: Iterable[Any] = ()) -> list[str]:
+        """The distinct commits that trained these cells and computed these parts."""
         query = "SELECT DISTINCT json_extract(provenance, '$.commit') FROM batches WHERE id IN "
         trained = f"{query} (SELECT DISTINCT batch FROM summaries WHERE cell = ?)"
         computed = f"{query} (SELECT batch FROM simulations WHERE simulation = ?)"
         found = [row for cell in cells for row in self._db.execute(trained, (cell,))]
-        found += [row for part in simulated for row in self._db.execute(computed, (_key(part)[0],))]
+        found += [row for part in parts for row in self._db.execute(computed, (_key(part)[0],))]
         return sorted({commit for (commit,) in found})
 
-    def add_simulation(self, part: Any, arrays: Mapping[str, NDArray[Any]]) -> None:
-        """Store the arrays of a simulation in one transaction; what is there already stays as it is."""
+    def add_computed(self, part: Any, arrays: Mapping[str, NDArray[Any]]) -> None:
+        """Store the arrays that a part computed in one transaction; what is there already stays as it is."""
         key, text = _key(part)
         data = save_arrays(arrays)
         with self._db.write():
-            self._db.add("simulations", [(key, text, self._add_batch("simulation"), zlib.crc32(data))], [data])
+            self._db.add("simulations", [(key, text, self._add_batch("computed"), zlib.crc32(data))], [data])
 
-    def has_simulation(self, part: Any) -> bool:
+    def has_computed(self, part: Any) -> bool:
         """Whether the arrays of this part are stored."""
         query = "SELECT 1 FROM simulations WHERE simulation = ?"
         return self._db.execute(query, (_key(part)[0],)).fetchone() is not None
 
-    def simulation(self, part: Any) -> dict[str, NDArray[Any]]:
-        """The stored arrays of a simulation by name."""
+    def computed(self, part: Any) -> dict[str, NDArray[Any]]:
+        """The stored arrays of a part by name."""
         rows = self._db.rows("simulations", "WHERE simulation = ?", (_key(part)[0],), data=True)
         if not rows:
             raise HeadstartError(f"{part} is not in store {self.path}; run its study first")
         ((*_, checksum, data),) = rows
         if zlib.crc32(data) != checksum:
-            raise self._db.damaged(f"the simulation {part}")
-        try:
-            return load_arrays(data)[1]
-        except Exception as error:  # bytes that were written so, and are no arrays, fail in many ways
-            raise HeadstartError(f"the simulation {part} in store {self.path} cannot be read: {error}") from None
+            raise self._db.damaged(f"what {part} computed")
+        return read_arrays(data, f"what {part} computed in store {self.path}")
 
 
 def _packed(run: Run, last: Mapping[str, float]) -> bytes:
@@ -386,6 +415,6 @@ def _packed(run: Run, last: Mapping[str, float]) -> bytes:
 
 
 def _key(part: Any) -> tuple[str, str]:
-    """The identity of a simulated part, and its canonical JSON."""
+    """The identity of a computed part, and its canonical JSON."""
     text = canonical(encode(part))
     return identity(text), text

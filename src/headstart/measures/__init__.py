@@ -1,22 +1,32 @@
-"""Level 3: pure functions of weights and traces. What looks and does not touch."""
+"""What looks and does not touch: functions of weights and traces, and measures of a run on its way."""
 
 from headstart.measures.area import area_under
 from headstart.measures.coordinates import coordinate_sizes
+from headstart.measures.distance import Distance, distance
 from headstart.measures.intervals import Estimate, Known, bootstrap, bootstrap_bounds, mean_band, share
 from headstart.measures.norms import readout_ratio
+from headstart.measures.on_the_way import Every, Geometric, Measure, Recorded, View, When
 from headstart.measures.power_law import exponent, medians
 from headstart.measures.time_ratio import Bounds, censored_time, median_time, quotient, restricted_times
 from headstart.measures.time_to_target import monotone, success_probability, time_to_target
 
 __all__ = [
     "Bounds",
+    "Distance",
     "Estimate",
+    "Every",
+    "Geometric",
     "Known",
+    "Measure",
+    "Recorded",
+    "View",
+    "When",
     "area_under",
     "bootstrap",
     "bootstrap_bounds",
     "censored_time",
     "coordinate_sizes",
+    "distance",
     "exponent",
     "mean_band",
     "median_time",

@@ -40,10 +40,10 @@ class SamplingBias:
 
     @property
     def seconds(self) -> float:
-        """About how long `simulate` takes on one core."""
+        """About how long `compute` takes on one core."""
         return 0.1 + 2e-8 * self.num_sets * self.samples * self.dim
 
-    def simulate(self) -> dict[str, NDArray[np.generic]]:
+    def compute(self) -> dict[str, NDArray[np.generic]]:
         """drive: |w^T M w| at a random unit w; fourier: |prod_{j in S} mu_j| with mu the mean input; [num_sets]."""
         task = Parity(self.dim, self.degree)
         drive, fourier = np.empty(self.num_sets), np.empty(self.num_sets)

@@ -87,7 +87,7 @@ class TwoPhase:
 
     @property
     def seconds(self) -> float:
-        """About how long `simulate` takes on one core."""
+        """About how long `compute` takes on one core."""
         # Every step costs its arithmetic and 0.2 ms of overhead; a few stragglers take nearly all that are allowed.
         seconds = 0.1 + 2e-4 * self.max_steps * (self.epsilon is not None)
         if self.samples is not None:
@@ -97,7 +97,7 @@ class TwoPhase:
             seconds += self.num_neurons * self.dim * steps * 1e-8 + 2e-4 * min(self.max_steps, 10 * steps)
         return seconds
 
-    def simulate(self) -> dict[str, NDArray[np.generic]]:
+    def compute(self) -> dict[str, NDArray[np.generic]]:
         """Arrays [num_neurons]: the start, then "phase1_..." and "phase2_..." as in `Passage`, and where each ended.
 
         readout, drive, norm: a(0), q(0) and |M| of phase 1's data; plus, minus: <w(0), u_+->. Those with a phase's

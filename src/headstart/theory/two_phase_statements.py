@@ -2,7 +2,7 @@
 
 An `Inequality` is said of every neuron on an event: one neuron that violates it refutes it. A `Chance` is said of the
 probability of an event: its share among neurons stands beside the bound. Both are computed from a `TwoPhase` and the
-arrays of its `simulate`, and from nothing else.
+arrays of its `compute`, and from nothing else.
 """
 
 from collections.abc import Callable, Mapping

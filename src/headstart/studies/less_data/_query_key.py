@@ -8,15 +8,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 import headstart.lab as lab
-from headstart.core.trace import Trace
-from headstart.lab.claims import check_paired
-from headstart.lab.figures import Curve, draw_curve, house_style, legend_below
+from headstart.core.metric import Metric
+from headstart.lab.areas import Gain, goodness
+from headstart.lab.figures import Curve, draw_curve, legend_below, metric_label
+from headstart.lab.panels import Line, Panel
 from headstart.measures import Estimate, bootstrap
 from headstart.methods import LayerScale
-from headstart.studies.less_data import Line, Panel
-from headstart.studies.less_data._areas import Gain, goodness, no_skill
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 TRAINING = Curve("training accuracy", lambda trace: trace["train_accuracy"])
@@ -65,22 +65,6 @@ def by_multiple(results: lab.Results, family: Family, kind: str, line: str) -> N
 
 
 @dataclass(frozen=True)
-class BestMultiple:
-    """The multiple with the best area of a line; none where the line learns with none of them."""
-
-    family: Family
-    kind: str
-    line: str
-
-    def __call__(self, results: lab.Results) -> Estimate:
-        """The multiple with its interval, which ends at multiples that were tried."""
-        areas, factors = by_multiple(results, self.family, self.kind, self.line), self.family.multiples(self.kind)
-        if no_skill(results, self.family.arm(self.line), areas):
-            return Estimate(float("nan"), min(factors), max(factors))
-        return bootstrap(lambda rows: factors[int(areas[:, rows].mean(axis=1).argmax())], areas.shape[1])
-
-
-@dataclass(frozen=True)
 class GapChange:
     """The gap in area, `small` less online, with the best multiple of each, less the standard one.
 
@@ -100,25 +84,6 @@ class GapChange:
             return float((means[0].max() - means[1].max()) - (means[0][0] - means[1][0]))
 
         return bootstrap(change, small.shape[1])
-
-
-def overfitting(trace: Trace) -> float:
-    """The mean over records of training accuracy less test accuracy."""
-    return float(np.mean(trace["train_accuracy"] - trace["test_accuracy"]))
-
-
-@dataclass(frozen=True)
-class Overfitting:
-    """The overfitting of arm `one` less that of arm `other`."""
-
-    one: str
-    other: str
-
-    def __call__(self, results: lab.Results) -> Estimate:
-        """The mean difference with its interval."""
-        check_paired(results, (self.one, self.other))
-        one, other = (np.array([overfitting(t) for t in results.traces[arm]]) for arm in (self.one, self.other))
-        return bootstrap(lambda rows: float((one - other)[rows].mean()), len(one))
 
 
 def narrows(family: Family, kind: str, what: str, small: str) -> lab.Claim:
@@ -145,20 +110,22 @@ def norm_claim(family: Family, line: str, helps: bool, paper: str) -> lab.Claim:
     )
 
 
-def draw_rows(results: lab.Results, rows: Sequence[tuple[Family, tuple[Line, ...]]]) -> "Figure":
+def draw_rows(picture: "Figure", results: lab.Results, rows: Sequence[tuple[Family, tuple[Line, ...]]]) -> None:
     """A row for some arms of a family: rates and scales if it has them, the norm on test and on training data."""
-    with house_style() as module:
-        columns = max(len(_row(family, lines)) for family, lines in rows)
-        picture = module.Figure(figsize=(3.8 * columns, 3.0 * len(rows)), layout="constrained")
-        for axes, (family, lines) in zip(picture.subplots(len(rows), columns), rows, strict=True):
-            what = lines[0].label if len(lines) == 1 else family.panel.title
-            drawn = _row(family, lines)
-            for ax, (title, curve, arms) in zip(axes, drawn, strict=False):
-                _draw(ax, results, arms, curve)
-                ax.set_title(f"{what}: {title}", fontsize=8.5)
-            for ax in axes[len(drawn) :]:
-                ax.set_axis_off()
-        return picture
+    drawn = [_row(family, lines) for family, lines in rows]
+    columns = max(len(row) for row in drawn)
+    picture.set_size_inches(3.8 * columns, 3.0 * len(rows))
+    for axes, row, (family, lines) in zip(picture.subplots(len(rows), columns), drawn, rows, strict=True):
+        what = lines[0].label if len(lines) == 1 else family.panel.title
+        for ax, (title, curve, arms) in zip(axes, row, strict=False):
+            for line, names in zip(lines, arms, strict=True):
+                shades = lab.cold if line.name == "online" else lab.warm
+                for i, name in enumerate(names):
+                    draw_curve(ax, results, name, curve=curve, colour=shades(i, len(names)))
+            _finish(ax, family.panel.metric, curve)
+            ax.set_title(f"{what}: {title}", fontsize=8.5)
+        for ax in axes[len(row) :]:
+            ax.set_axis_off()
 
 
 def _row(family: Family, lines: tuple[Line, ...]) -> list[tuple[str, Curve | None, list[list[str]]]]:
@@ -172,16 +139,12 @@ def _row(family: Family, lines: tuple[Line, ...]) -> list[tuple[str, Curve | Non
         *([("rate", None, changed("rate"))] if family.rates else []),
         *([("initial scale", None, changed("init"))] if family.scales else []),
         ("norm", None, norm),
-        *([("norm, training", TRAINING, norm)] if family.panel.learns_signs else []),
+        *([("norm, training", TRAINING, norm)] if family.panel.metric.higher_is_better else []),
     ]
 
 
-def _draw(ax: Any, results: lab.Results, arms: list[list[str]], curve: Curve | None) -> None:
-    for names in arms:
-        for shade, name in enumerate(names):
-            draw_curve(ax, results, name, "steps", shade, len(names), curve)
-    metric = results.metric(arms[0][0])
+def _finish(ax: "Axes", metric: Metric, curve: Curve | None) -> None:
     if metric.higher_is_better:  # the same heights along a row and between rows
         ax.set_ylim(metric.chance - 0.05, 1.03)
-    ax.set_ylabel(curve.label if curve else "test accuracy" if metric.higher_is_better else "test loss / Var(y)")
+    ax.set_ylabel(curve.label if curve else metric_label(metric))
     legend_below(ax)

@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 import headstart.lab as lab
-from headstart.lab.figures import COLOURS, house_style
-from headstart.lab.simulation import Arrays
+from headstart.lab.colours import COLD, WARM
+from headstart.lab.computed import Arrays
 from headstart.measures import exponent, medians
 from headstart.theory import INEQUALITIES, PROBABILITIES, Inequality, Labels, TwoPhase, predict, switch_terms
 from headstart.theory.two_phase_bounds import drive_constant, phase1_bound
@@ -20,12 +20,12 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 DELTA, FLOOR = 0.1, 1e-9
-WARM, COLD, GREY = COLOURS[lab.Side.SMALL], COLOURS[lab.Side.LARGE], "#777777"
+GREY = "#777777"
 
 
 def named(results: lab.Results, prefix: str) -> list[tuple[Any, Arrays]]:
     """The simulations whose names begin so, as (part, arrays)."""
-    return [(results.parts[n], results.simulations[n]) for n in results.simulations if n.startswith(prefix)]
+    return [(results.parts[n], results.computed[n]) for n in results.computed if n.startswith(prefix)]
 
 
 def steps(arrays: Arrays) -> NDArray[np.float64]:
@@ -137,7 +137,7 @@ class MedianRatio:
 
     def __call__(self, results: lab.Results) -> lab.Estimate:
         """The ratio with its interval."""
-        a, b = (steps(results.simulations[name]) for name in (self.one, self.other))
+        a, b = (steps(results.computed[name]) for name in (self.one, self.other))
         return lab.bootstrap(lambda rows: float(np.median(a[rows]) / np.median(b[rows])), len(a), resamples=500)
 
 
@@ -152,7 +152,7 @@ class BiasExponent:
     def __call__(self, results: lab.Results) -> lab.Estimate:
         """The exponent with its interval."""
         k = results.knobs
-        values = np.array([results.simulations[f"bias_{self.degree}_{n}"][self.signal] for n in k.bias_samples])
+        values = np.array([results.computed[f"bias_{self.degree}_{n}"][self.signal] for n in k.bias_samples])
         found = exponent(k.bias_samples, values)
         low, high = sorted((found.low / self.over, found.high / self.over))
         return lab.Estimate(found.value / self.over, low, high)
@@ -221,7 +221,7 @@ def draw_gain(ax: "Axes", results: lab.Results) -> None:
         ("both_order", WARM[1], "a* = (Nd)^(-1/4)"),
     ):
         draw_steps(ax, results, StepsExponent(prefix, samples_of), colour, label)
-    ax.axhline(np.median(steps(results.simulations["population"])), color=COLD[0], label="population only")
+    ax.axhline(np.median(steps(results.computed["population"])), color=COLD[0], label="population only")
     ax.set(title=f"Two phases against one, d = {k.dim}", xlabel="samples N", ylabel="steps T1 + T2", yscale="linear")
     ax.set_ylim(bottom=0)
     ax.legend(title="exponent in N", alignment="left", loc="lower left")
@@ -280,7 +280,7 @@ def draw_bias(ax: "Axes", results: lab.Results) -> None:
     k = results.knobs
     for shade, degree in enumerate(k.bias_degrees[:3]):
         for signal, colours in (("drive", WARM), ("fourier", COLD)):
-            found = [np.median(results.simulations[f"bias_{degree}_{n}"][signal]) for n in k.bias_samples]
+            found = [np.median(results.computed[f"bias_{degree}_{n}"][signal]) for n in k.bias_samples]
             name = "sampling bias" if signal == "drive" else "Fourier signal"
             ax.plot(k.bias_samples, found, "o-", color=colours[shade], markersize=3.5, label=f"{name}, k = {degree}")
     ax.set(title=f"Two signals of ({k.bias_dim}, k)-parity", xlabel="samples N", ylabel="median size")
@@ -288,11 +288,9 @@ def draw_bias(ax: "Axes", results: lab.Results) -> None:
     ax.legend(loc="center right")
 
 
-def figure(results: lab.Results) -> "Figure":
+def figure(results: lab.Results, picture: "Figure") -> None:
     """Rates above, statements and Section 4.1.3 below."""
-    with house_style() as module:
-        picture = module.Figure(figsize=(14, 7.4), layout="constrained")
-        panels = (draw_fixed, draw_total, draw_widths, draw_gain, draw_statements, draw_tightness, draw_bias, draw_caps)
-        for ax, draw in zip(picture.subplots(2, 4).flat, panels, strict=True):
-            draw(ax, results)
-        return picture
+    picture.set_size_inches(14, 7.4)
+    panels = (draw_fixed, draw_total, draw_widths, draw_gain, draw_statements, draw_tightness, draw_bias, draw_caps)
+    for ax, draw in zip(picture.subplots(2, 4).flat, panels, strict=True):
+        draw(ax, results)

@@ -26,6 +26,7 @@ from typing import TYPE_CHECKING
 
 import headstart.lab as lab
 from headstart.core.units import Batch, FullBatch
+from headstart.lab.panels import Line, Panel, arms_of, draw_panels, small_and_large
 from headstart.models import MLP
 from headstart.optimizers import AdamW
 from headstart.plans import Fixed, Online
@@ -34,13 +35,9 @@ from headstart.studies.less_data import (
     ACCURACY,
     PAPER_TITLE,
     RELATIVE_LOSS,
-    Line,
-    Panel,
-    arms_of,
-    draw_panels,
     index_run,
+    mean_curve_panel,
     parity_run,
-    small_and_large,
     two_phases,
 )
 
@@ -111,7 +108,7 @@ def panels(k: Knobs) -> list[Panel]:
     for depth in k.gd_depths:
         run = parity_run(k.gd_dim, k.degree, FullBatch(), k.gd_steps, MLP(k.width, depth, bias=False))
         out.append(
-            Panel(
+            mean_curve_panel(
                 name=f"gd_parity_depth{depth}",
                 title=f"full batch, ({k.gd_dim},{k.degree})-parity, depth {depth}",
                 run=_adaptive(run, k),
@@ -127,7 +124,7 @@ def panels(k: Knobs) -> list[Panel]:
     for depth in k.sgd_depths:
         run = parity_run(k.sgd_dim, k.degree, Batch(k.batch), k.sgd_steps, MLP(k.width, depth, bias=False))
         out.append(
-            Panel(
+            mean_curve_panel(
                 name=f"sgd_parity_depth{depth}",
                 title=f"batch {k.batch}, ({k.sgd_dim},{k.degree})-parity, depth {depth}",
                 run=_adaptive(run, k),
@@ -152,7 +149,7 @@ def index_panels(k: Knobs) -> list[Panel]:
     if k.gd_index:
         kinds.append(("gd", "full batch", FullBatch(), sets))
     return [
-        Panel(
+        mean_curve_panel(
             name=f"{name}_index",
             title=f"{title}, single index, d = {k.index_dim}, depth 2",
             run=_adaptive(index_run(k.index_dim, batch, k.index_steps, MLP(k.width)), k),
@@ -177,9 +174,9 @@ def claims(knobs: Knobs) -> list[lab.Claim]:
     ]
 
 
-def figure(results: lab.Results) -> "Figure":
+def figure(results: lab.Results, picture: "Figure") -> None:
     """Fig. 29."""
-    return draw_panels(results, panels(results.knobs), columns=3)
+    draw_panels(picture, results, panels(results.knobs), columns=3)
 
 
 STUDY = lab.Study(

@@ -14,9 +14,11 @@ Shrunk    Laptop: as mini_batch_transformers; pools of 300 to 1920 samples, of w
 from typing import TYPE_CHECKING
 
 import headstart.lab as lab
+from headstart.lab.panels import Line, Panel, arms_of, draw_panels, with_medians
 from headstart.plans import AutoPhases
-from headstart.studies.less_data import PAPER_TITLE, Line, Panel, arms_of, draw_panels
-from headstart.studies.less_data._transformers import ParityKnobs, presets, three_arms, with_medians
+from headstart.studies.less_data import PAPER_TITLE
+from headstart.studies.less_data._parity import ParityKnobs, three_arms
+from headstart.studies.less_data._transformers import presets
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -25,7 +27,7 @@ if TYPE_CHECKING:
 def panels(k: ParityKnobs) -> list[Panel]:
     """One panel: the three arms of parity, and automatic."""
     six, hundred, online = three_arms(k.steps)
-    auto = Line("auto", "automatic", lab.Side.SMALL, AutoPhases())
+    auto = Line("auto", "automatic", AutoPhases(), lab.warm(2))
     return [k.parity_panel(lines=(six, hundred, auto, online))]
 
 
@@ -44,9 +46,9 @@ def claims(k: ParityKnobs) -> list[lab.Claim]:
     ]
 
 
-def figure(results: lab.Results) -> "Figure":
+def figure(results: lab.Results, picture: "Figure") -> None:
     """Fig. 19."""
-    return draw_panels(results, panels(results.knobs))
+    draw_panels(picture, results, panels(results.knobs))
 
 
 STUDY = lab.Study(

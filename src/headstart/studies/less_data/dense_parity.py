@@ -19,16 +19,10 @@ from typing import TYPE_CHECKING
 
 import headstart.lab as lab
 from headstart.core.units import FullBatch
+from headstart.lab.panels import Panel, arms_of, draw_panels, small_and_large
 from headstart.models import MLP
 from headstart.plans import Fixed, Online
-from headstart.studies.less_data import (
-    PAPER_TITLE,
-    Panel,
-    arms_of,
-    draw_panels,
-    parity_run,
-    small_and_large,
-)
+from headstart.studies.less_data import PAPER_TITLE, mean_curve_panel, parity_run
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -57,7 +51,7 @@ SMOKE = Knobs(
 def panels(k: Knobs) -> list[Panel]:
     """The one panel."""
     return [
-        Panel(
+        mean_curve_panel(
             name="dense",
             title=f"GD, ({k.dim},{k.dim})-parity",
             run=parity_run(k.dim, k.dim, FullBatch(), k.steps, MLP(k.width, bias=k.bias)),
@@ -85,9 +79,9 @@ def claims(k: Knobs) -> list[lab.Claim]:
     ]
 
 
-def figure(results: lab.Results) -> "Figure":
+def figure(results: lab.Results, picture: "Figure") -> None:
     """Fig. 14a."""
-    return draw_panels(results, panels(results.knobs))
+    draw_panels(picture, results, panels(results.knobs))
 
 
 STUDY = lab.Study(

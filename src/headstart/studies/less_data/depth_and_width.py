@@ -29,18 +29,16 @@ from typing import TYPE_CHECKING
 
 import headstart.lab as lab
 from headstart.core.units import Batch, FullBatch
+from headstart.lab.panels import Panel, arms_of, draw_panels, small_and_large
 from headstart.models import MLP
 from headstart.plans import Fixed, Online
 from headstart.studies.less_data import (
     ACCURACY,
     PAPER_TITLE,
     RELATIVE_LOSS,
-    Panel,
-    arms_of,
-    draw_panels,
     index_run,
+    mean_curve_panel,
     parity_run,
-    small_and_large,
     two_phases,
 )
 
@@ -106,7 +104,7 @@ def parity_panel(k: Knobs, name: str, title: str, model: MLP, steps: int, rate: 
     """Parity with one network."""
     batch = FullBatch() if k.full_batch else Batch(128)
     everything = f"all {2**k.dim:,} points" if k.full_batch else "fresh samples"
-    return Panel(
+    return mean_curve_panel(
         name=name,
         title=f"({k.dim},{k.degree})-parity, {title}",
         run=parity_run(k.dim, k.degree, batch, steps, model),
@@ -123,7 +121,7 @@ def index_panel(k: Knobs, width: int, rate: float) -> Panel:
         lines = small_and_large(two_phases(few, many), Fixed(many), (f"{few:,}, then {many:,}", f"{many:,} samples"))
     else:
         lines = small_and_large(two_phases(None, None), Online(), ("small pool, then fresh", "fresh samples"))
-    return Panel(
+    return mean_curve_panel(
         name=f"index_width{width}",
         title=f"single index, d = {k.index_dim}, width {width}",
         run=index_run(k.index_dim, FullBatch() if k.full_batch else Batch(128), k.index_steps, MLP(width)),
@@ -173,7 +171,12 @@ def wider(one: Panel, other: Panel, paper: str, what: str) -> lab.Claim:
 def claims(k: Knobs) -> list[lab.Claim]:
     """A gap in every panel; wider at each depth than at the least; narrower at the greatest width than at others."""
     out = [
-        panel.faster("small", "large", "a gap (Fig. 11)" if panel.learns_signs else "a gap (Fig. 24)", "there is a gap")
+        panel.faster(
+            "small",
+            "large",
+            "a gap (Fig. 11)" if panel.metric.higher_is_better else "a gap (Fig. 24)",
+            "there is a gap",
+        )
         for panel in panels(k)
     ]
     shallow, *deeper = depth_panels(k)
@@ -187,9 +190,9 @@ def claims(k: Knobs) -> list[lab.Claim]:
     return out
 
 
-def figure(results: lab.Results) -> "Figure":
+def figure(results: lab.Results, picture: "Figure") -> None:
     """Rows: depths on parity, widths on parity, widths on the single-index model."""
-    return draw_panels(results, panels(results.knobs), columns=4)
+    draw_panels(picture, results, panels(results.knobs), columns=4)
 
 
 STUDY = lab.Study(

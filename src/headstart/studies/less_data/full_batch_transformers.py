@@ -20,10 +20,12 @@ from typing import TYPE_CHECKING, Any
 
 import headstart.lab as lab
 from headstart.core.units import FullBatch
+from headstart.lab.areas import GapDifference, better
+from headstart.lab.panels import Panel, arms_of, draw_panels, small_and_large, with_medians
 from headstart.plans import Fixed, Online
-from headstart.studies.less_data import PAPER_TITLE, Panel, arms_of, draw_panels, small_and_large
-from headstart.studies.less_data._areas import GapDifference, better
-from headstart.studies.less_data._transformers import ParityKnobs, presets, with_medians
+from headstart.studies.less_data import PAPER_TITLE
+from headstart.studies.less_data._parity import ParityKnobs
+from headstart.studies.less_data._transformers import presets
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -89,9 +91,9 @@ def claims(k: Knobs) -> list[lab.Claim]:
     ]
 
 
-def figure(results: lab.Results) -> "Figure":
+def figure(results: lab.Results, picture: "Figure") -> None:
     """Figs. 15a, 15b (14b), 27a."""
-    return draw_panels(results, panels(results.knobs))
+    draw_panels(picture, results, panels(results.knobs))
 
 
 STUDY = lab.Study(

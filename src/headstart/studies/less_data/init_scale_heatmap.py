@@ -27,7 +27,6 @@ import headstart.lab as lab
 from headstart.core.errors import HeadstartError
 from headstart.core.roles import Role
 from headstart.core.units import Batch, Budget, FullBatch
-from headstart.lab.figures import house_style
 from headstart.losses import MSE
 from headstart.methods import LayerScale
 from headstart.models import MLP
@@ -125,26 +124,25 @@ class Panel:
                 name=self.arm(side, i, j),
                 label=f"{side}, s1 = 2^{i:g}, s2 = 2^{j:g}",
                 run=self._run(side, i, j),
-                sweep=lab.Sweep(*self.rates),
-                side=side,
+                sweep=lab.rates(*self.rates),
                 keep=lab.Keep.SUMMARY,
                 seeds_factor=self.seeds_factor,
             )
-            for side in lab.Side
+            for side in ("small", "large")
             for i in self.first
             for j in self.other
         ]
 
-    def arm(self, side: lab.Side, first: float, other: float) -> str:
+    def arm(self, side: str, first: float, other: float) -> str:
         """The name of a cell's arm."""
         return f"{self.name}_{side}_{first:g}_{other:g}"
 
-    def _run(self, side: lab.Side, first: float, other: float) -> Run:
+    def _run(self, side: str, first: float, other: float) -> Run:
         scale = LayerScale(init={Role.INPUT: 2.0**first, Role.HIDDEN: 2.0**other, Role.READOUT: 2.0**other})
-        plan = Fixed(self.samples) if side is lab.Side.SMALL else Online()
+        plan = Fixed(self.samples) if side == "small" else Online()
         return Run(**{**{name: getattr(self.run, name) for name in PARTS}, "plan": plan, "methods": (scale,)})
 
-    def accuracies(self, results: lab.Results, side: lab.Side) -> NDArray[np.float64]:
+    def accuracies(self, results: lab.Results, side: str) -> NDArray[np.float64]:
         """Final test accuracy, [first, other, seeds]."""
         return np.array([[results.finals(self.arm(side, i, j)) for j in self.other] for i in self.first])
 
@@ -202,7 +200,7 @@ class Contrast:
 
     def __call__(self, results: lab.Results) -> lab.Estimate:
         """The difference with its interval; each map is the mean over seeds, [first, other]."""
-        small, large = (self.panel.accuracies(results, side) for side in lab.Side)
+        small, large = (self.panel.accuracies(results, side) for side in ("small", "large"))
 
         def difference(rows: NDArray[np.int64]) -> float:
             maps = (grid[:, :, rows].mean(axis=2) for grid in (small, large))
@@ -257,29 +255,27 @@ def claims(knobs: Knobs) -> list[lab.Claim]:
     return out
 
 
-def figure(results: lab.Results) -> "Figure":
+def figure(results: lab.Results, picture: "Figure") -> None:
     """A row a panel: the large arm, the small arm; a star marks the default initialisation."""
-    with house_style() as module:
-        rows = panels(results.knobs)
-        picture = module.Figure(figsize=(8.2, 3.3 * len(rows)), layout="constrained")
-        grid = picture.subplots(len(rows), 2, squeeze=False)
-        for row, panel in enumerate(rows):
-            for column, side in enumerate((lab.Side.LARGE, lab.Side.SMALL)):
-                ax = grid[row][column]
-                shown = panel.accuracies(results, side).mean(axis=2)
-                image = ax.imshow(shown, origin="lower", vmin=0.5, vmax=1.0, cmap="viridis", aspect="auto")
-                first, other = panel.default
-                ax.plot(other, first, marker="*", color="red", markersize=12, markeredgecolor="white")
-                ax.set_xticks(range(len(panel.other)), [f"$2^{{{e:g}}}$" for e in panel.other])
-                ax.set_yticks(range(len(panel.first)), [f"$2^{{{e:g}}}$" for e in panel.first])
-                ax.set_xlabel("scale of the other layers")
-                ax.set_ylabel("scale of the first layer")
-                everything = "all points" if isinstance(panel.run.batch, FullBatch) else "fresh samples"
-                data = f"{panel.samples:,} samples" if side is lab.Side.SMALL else everything
-                ax.set_title(f"{panel.title}\n{data}")
-                ax.grid(False)
-            picture.colorbar(image, ax=list(grid[row]), label="test accuracy after the last step")
-        return picture
+    rows = panels(results.knobs)
+    picture.set_size_inches(8.2, 3.3 * len(rows))
+    grid = picture.subplots(len(rows), 2, squeeze=False)
+    for row, panel in enumerate(rows):
+        for column, side in enumerate(("large", "small")):
+            ax = grid[row][column]
+            shown = panel.accuracies(results, side).mean(axis=2)
+            image = ax.imshow(shown, origin="lower", vmin=0.5, vmax=1.0, cmap="viridis", aspect="auto")
+            first, other = panel.default
+            ax.plot(other, first, marker="*", color="red", markersize=12, markeredgecolor="white")
+            ax.set_xticks(range(len(panel.other)), [f"$2^{{{e:g}}}$" for e in panel.other])
+            ax.set_yticks(range(len(panel.first)), [f"$2^{{{e:g}}}$" for e in panel.first])
+            ax.set_xlabel("scale of the other layers")
+            ax.set_ylabel("scale of the first layer")
+            everything = "all points" if isinstance(panel.run.batch, FullBatch) else "fresh samples"
+            data = f"{panel.samples:,} samples" if side == "small" else everything
+            ax.set_title(f"{panel.title}\n{data}")
+            ax.grid(False)
+        picture.colorbar(image, ax=list(grid[row]), label="test accuracy after the last step")
 
 
 STUDY = lab.Study(

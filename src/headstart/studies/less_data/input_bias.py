@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 
 import headstart.lab as lab
 from headstart.core.units import Batch
-from headstart.lab.figures import house_style
+from headstart.lab.panels import Line, Panel, arms_of, draw_lines, shaded
 from headstart.methods import SampledBias, Whiten, ZeroMean
 from headstart.models import MLP
 from headstart.plans import Fixed, Online
@@ -32,11 +32,8 @@ from headstart.studies.less_data import (
     ACCURACY,
     PAPER_TITLE,
     RELATIVE_LOSS,
-    Line,
-    Panel,
-    arms_of,
-    draw_lines,
     index_run,
+    mean_curve_panel,
     parity_run,
     two_phases,
 )
@@ -87,34 +84,33 @@ SMOKE = Knobs(
 
 def panels(k: Knobs) -> tuple[Panel, Panel]:
     """Parity with all of its arms, and the single-index model."""
-    small, large = lab.Side.SMALL, lab.Side.LARGE
     fixed = Fixed(k.samples)
-    parity = Panel(
+    large = Line("large", "fresh samples", Online(), lab.cold())
+    biased = [
+        Line(f"biased_{m}", f"biased as $2^{{{m}}}$", Online(), methods=(SampledBias(2**m),)) for m in k.bias_exponents
+    ]
+    parity = mean_curve_panel(
         name="parity",
         title=f"SGD, ({k.dim},{k.degree})-parity",
         run=parity_run(k.dim, k.degree, Batch(128), k.steps, MLP(k.width, bias=False)),
         rates=k.rates,
         lines=(
-            Line("small", f"{k.samples:,} samples", small, fixed),
-            Line("zero_mean", "E[x] = 0", small, fixed, (ZeroMean(),)),
-            Line("zero_class_means", "also E[y] = E[x|y] = 0", small, fixed, (ZeroMean(by_class=True),)),
-            Line("large", "fresh samples", large, Online()),
-            *(
-                Line(f"biased_{m}", f"biased as $2^{{{m}}}$", large, Online(), (SampledBias(2**m),))
-                for m in k.bias_exponents
-            ),
+            Line("small", f"{k.samples:,} samples", fixed, lab.warm()),
+            Line("zero_mean", "E[x] = 0", fixed, lab.warm(1), (ZeroMean(),)),
+            Line("zero_class_means", "also E[y] = E[x|y] = 0", fixed, lab.warm(2), (ZeroMean(by_class=True),)),
+            *shaded(lab.cold, (large, *biased)),
         ),
         target=k.accuracy,
     )
-    index = Panel(
+    index = mean_curve_panel(
         name="index",
         title=f"SGD, single index, d = {k.index_dim}",
         run=index_run(k.index_dim, Batch(128), k.index_steps, MLP(k.width)),
         rates=k.index_rates,
         lines=(
-            Line("small", "small pool, then fresh", small, two_phases(None, None)),
-            Line("whitened", "whitened pool, then fresh", small, two_phases(None, None), (Whiten(),)),
-            Line("large", "fresh samples", large, Online()),
+            Line("small", "small pool, then fresh", two_phases(None, None), lab.warm()),
+            Line("whitened", "whitened pool, then fresh", two_phases(None, None), lab.warm(1), (Whiten(),)),
+            large,
         ),
         target=k.relative_loss,
     )
@@ -175,19 +171,19 @@ def claims(k: Knobs) -> list[lab.Claim]:
     return out
 
 
-def figure(results: lab.Results) -> "Figure":
+def figure(results: lab.Results, picture: "Figure") -> None:
     """Fig. 3 (a), (b), and the single-index model."""
     parity, index = panels(results.knobs)
-    biased = tuple(line for line in parity.lines if line.name == "small" or line.side is lab.Side.LARGE)
-    removed = tuple(line for line in parity.lines if not line.name.startswith("biased"))
-    with house_style() as module:
-        picture = module.Figure(figsize=(13, 3.6), layout="constrained")
-        grid = picture.subplots(1, 3)
-        draw_lines(grid[0], results, replace(parity, title=f"(a) {parity.title}, biases removed", lines=removed))
-        draw_lines(grid[1], results, replace(parity, title=f"(b) {parity.title}, biases added", lines=biased))
-        draw_lines(grid[2], results, index)
-        grid[1].legend(loc="lower right", fontsize=6)
-        return picture
+    small, mean, class_means, large, *biased = parity.lines
+    removed = (small, mean, class_means, replace(large, colour=lab.cold()))
+    picture.set_size_inches(13, 3.6)
+    grid = picture.subplots(1, 3)
+    draw_lines(grid[0], results, replace(parity, title=f"(a) {parity.title}, biases removed", lines=removed))
+    draw_lines(
+        grid[1], results, replace(parity, title=f"(b) {parity.title}, biases added", lines=(small, large, *biased))
+    )
+    draw_lines(grid[2], results, index)
+    grid[1].legend(loc="lower right", fontsize=6)
 
 
 STUDY = lab.Study(

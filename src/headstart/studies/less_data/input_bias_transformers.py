@@ -18,18 +18,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import headstart.lab as lab
+from headstart.lab.areas import better
+from headstart.lab.panels import Line, Panel, arms_of, draw_panels, shaded, with_medians
 from headstart.methods import SampledBias, Whiten, ZeroMean
 from headstart.plans import Fixed, Online
-from headstart.studies.less_data import PAPER_TITLE, Line, Panel, arms_of, draw_panels
-from headstart.studies.less_data._areas import better
-from headstart.studies.less_data._transformers import (
-    IndexKnobs,
-    ParityKnobs,
-    pool_size,
-    presets,
-    three_arms,
-    with_medians,
-)
+from headstart.studies.less_data import PAPER_TITLE
+from headstart.studies.less_data._other_tasks import IndexKnobs
+from headstart.studies.less_data._parity import ParityKnobs, pool_size, three_arms
+from headstart.studies.less_data._transformers import presets
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -51,24 +47,23 @@ PRESETS = presets(Knobs, smoke={"steps": 50, "bias_exponents": (3,)}, laptop={"b
 
 def panels(k: Knobs) -> tuple[Panel, Panel]:
     """Parity with all of its arms, and the single-index model."""
-    small = lab.Side.SMALL
     six, hundred, online = three_arms(k.steps)
     pool = Fixed(pool_size(k.steps) // 8 * 8)  # whole classes of whole columns can be balanced
+    biased = (
+        Line(f"biased_{m}", f"online, biased as $2^{m}$", Online(), methods=(SampledBias(2**m),))
+        for m in k.bias_exponents
+    )
     parity = k.parity_panel(
         lines=(
             six,
             hundred,
-            Line("zero_mean", "E[x] = 0", small, pool, (ZeroMean(),)),
-            Line("zero_class_means", "also E[y] = E[x|y] = 0", small, pool, (ZeroMean(by_class=True),)),
-            online,
-            *(
-                Line(f"biased_{m}", f"online, biased as $2^{m}$", lab.Side.LARGE, Online(), (SampledBias(2**m),))
-                for m in k.bias_exponents
-            ),
+            Line("zero_mean", "E[x] = 0", pool, lab.warm(2), (ZeroMean(),)),
+            Line("zero_class_means", "also E[y] = E[x|y] = 0", pool, lab.warm(3), (ZeroMean(by_class=True),)),
+            *shaded(lab.cold, (online, *biased)),
         )
     )
     two, fresh = k.index_panel().lines
-    whitened = Line("whitened", "whitened pool, then fresh", small, two.plan, (Whiten(),))
+    whitened = Line("whitened", "whitened pool, then fresh", two.plan, lab.warm(1), (Whiten(),))
     return parity, k.index_panel((two, whitened, fresh))
 
 
@@ -107,9 +102,9 @@ def claims(k: Knobs) -> list[lab.Claim]:
     return out
 
 
-def figure(results: lab.Results) -> "Figure":
+def figure(results: lab.Results, picture: "Figure") -> None:
     """Figs. 16 and 17."""
-    return draw_panels(results, panels(results.knobs))
+    draw_panels(picture, results, panels(results.knobs))
 
 
 STUDY = lab.Study(

@@ -30,7 +30,6 @@ import headstart.lab as lab
 from headstart.core.errors import HeadstartError
 from headstart.core.roles import Role
 from headstart.core.units import FullBatch
-from headstart.lab.figures import house_style
 from headstart.methods import LayerScale
 from headstart.models import MLP
 from headstart.optimizers import SGD
@@ -86,7 +85,7 @@ SMOKE = Knobs(
 )
 
 
-def arm_name(side: lab.Side, i: int, j: int) -> str:
+def arm_name(side: str, i: int, j: int) -> str:
     """The arm of a cell."""
     return f"{side}_{i}_{j}"
 
@@ -95,7 +94,7 @@ def arms(k: Knobs) -> list[lab.Arm]:
     """One arm a cell and side, each at its own pair of rates."""
     run = parity_run(k.dim, k.degree, FullBatch(), k.steps, MLP(k.width, bias=False))
     out = []
-    for side, plan in ((lab.Side.SMALL, Fixed(k.samples)), (lab.Side.LARGE, Online())):
+    for side, plan in (("small", Fixed(k.samples)), ("large", Online())):
         for i in k.input_exponents:
             for j in k.readout_exponents:
                 factors: dict[Role | int, float] = {Role.INPUT: 2.0**i, Role.READOUT: 2.0**j}
@@ -106,14 +105,13 @@ def arms(k: Knobs) -> list[lab.Arm]:
                         label=f"{side}, eta1 = {eta1:g}, eta2 = {eta2:g}",
                         run=replace(run, plan=plan, optimizer=SGD(k.base_rate), methods=(LayerScale(rate=factors),)),
                         sweep=None,
-                        side=side,
                         keep=lab.Keep.SUMMARY,
                     )
                 )
     return out
 
 
-def areas(results: lab.Results, side: lab.Side) -> NDArray[np.float64]:
+def areas(results: lab.Results, side: str) -> NDArray[np.float64]:
     """Areas under the accuracy curves, [eta_1, eta_2, seeds]."""
     k = results.knobs
     return np.array(
@@ -149,7 +147,7 @@ class OfMaps:
 
     def __call__(self, results: lab.Results) -> lab.Estimate:
         """The number with its interval."""
-        small, large = (areas(results, side) for side in lab.Side)
+        small, large = (areas(results, side) for side in ("small", "large"))
 
         def statistic(rows: NDArray[np.int64]) -> float:
             return self.number(small[:, :, rows].mean(axis=2), large[:, :, rows].mean(axis=2), results.knobs)
@@ -194,30 +192,28 @@ def claims(k: Knobs) -> list[lab.Claim]:
     ]
 
 
-def figure(results: lab.Results) -> "Figure":
+def figure(results: lab.Results, picture: "Figure") -> None:
     """Fig. 6: the large side, the small side; stars mark the best cells, the line eta_1 = eta_2."""
     k = results.knobs
-    with house_style() as module:
-        picture = module.Figure(figsize=(8.4, 3.6), layout="constrained")
-        grid = picture.subplots(1, 2)
-        for ax, side in zip(grid, (lab.Side.LARGE, lab.Side.SMALL), strict=True):
-            shown = areas(results, side).mean(axis=2)
-            image = ax.imshow(shown, origin="lower", vmin=0.5, vmax=1.0, cmap="viridis", aspect="auto")
-            i, j = np.unravel_index(int(shown.argmax()), shown.shape)
-            ax.plot(j, i, marker="*", color="red", markersize=13, markeredgecolor="white", label="best")
-            both = sorted(set(k.input_exponents) & set(k.readout_exponents))
-            diagonal = [(k.readout_exponents.index(e), k.input_exponents.index(e)) for e in both]
-            ax.plot(*zip(*diagonal, strict=True), "o--", color="white", markersize=3, label=r"$\eta_1 = \eta_2$")
-            rates = [f"{k.base_rate * 2.0**e:.2g}" for e in k.readout_exponents]
-            ax.set_xticks(range(len(rates)), rates, rotation=45)
-            ax.set_yticks(range(len(k.input_exponents)), [f"{k.base_rate * 2.0**e:.3g}" for e in k.input_exponents])
-            ax.set_xlabel(r"readout rate $\eta_2$")
-            ax.set_ylabel(r"input rate $\eta_1$")
-            ax.set_title(f"{k.samples:,} samples" if side is lab.Side.SMALL else f"all {2**k.dim:,} points")
-            ax.grid(False)
-            ax.legend(loc="upper right", labelcolor="white")
-        picture.colorbar(image, ax=list(grid), label="area under the test accuracy curve")
-        return picture
+    picture.set_size_inches(8.4, 3.6)
+    grid = picture.subplots(1, 2)
+    for ax, side in zip(grid, ("large", "small"), strict=True):
+        shown = areas(results, side).mean(axis=2)
+        image = ax.imshow(shown, origin="lower", vmin=0.5, vmax=1.0, cmap="viridis", aspect="auto")
+        i, j = np.unravel_index(int(shown.argmax()), shown.shape)
+        ax.plot(j, i, marker="*", color="red", markersize=13, markeredgecolor="white", label="best")
+        both = sorted(set(k.input_exponents) & set(k.readout_exponents))
+        diagonal = [(k.readout_exponents.index(e), k.input_exponents.index(e)) for e in both]
+        ax.plot(*zip(*diagonal, strict=True), "o--", color="white", markersize=3, label=r"$\eta_1 = \eta_2$")
+        rates = [f"{k.base_rate * 2.0**e:.2g}" for e in k.readout_exponents]
+        ax.set_xticks(range(len(rates)), rates, rotation=45)
+        ax.set_yticks(range(len(k.input_exponents)), [f"{k.base_rate * 2.0**e:.3g}" for e in k.input_exponents])
+        ax.set_xlabel(r"readout rate $\eta_2$")
+        ax.set_ylabel(r"input rate $\eta_1$")
+        ax.set_title(f"{k.samples:,} samples" if side == "small" else f"all {2**k.dim:,} points")
+        ax.grid(False)
+        ax.legend(loc="upper right", labelcolor="white")
+    picture.colorbar(image, ax=list(grid), label="area under the test accuracy curve")
 
 
 STUDY = lab.Study(

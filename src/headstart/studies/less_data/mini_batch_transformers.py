@@ -40,19 +40,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 import headstart.lab as lab
+from headstart.lab.areas import better
+from headstart.lab.panels import Panel, arms_of, draw_panels, with_medians
 from headstart.measures import Estimate, bootstrap
-from headstart.studies.less_data import PAPER_TITLE, Panel, arms_of, draw_panels
-from headstart.studies.less_data._areas import better
-from headstart.studies.less_data._transformers import (
-    ContextKnobs,
-    IndexKnobs,
-    ModularKnobs,
-    ParityKnobs,
-    in_order,
-    pool_size,
-    presets,
-    with_medians,
-)
+from headstart.studies.less_data import PAPER_TITLE
+from headstart.studies.less_data._other_tasks import ContextKnobs, IndexKnobs, ModularKnobs
+from headstart.studies.less_data._parity import ParityKnobs, in_order, pool_size
+from headstart.studies.less_data._transformers import presets
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -110,9 +104,9 @@ def claims(k: Knobs) -> list[lab.Claim]:
     ]
 
 
-def figure(results: lab.Results) -> "Figure":
+def figure(results: lab.Results, picture: "Figure") -> None:
     """Fig. 1."""
-    return draw_panels(results, panels(results.knobs))
+    draw_panels(picture, results, panels(results.knobs))
 
 
 STUDY = lab.Study(

@@ -25,7 +25,7 @@ Tried     The first laptop grid of alphas was 1, 8, 16, ..., 128: in two seeds a
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -33,22 +33,18 @@ from numpy.typing import NDArray
 
 import headstart.lab as lab
 from headstart.core.units import Batch, FullBatch
-from headstart.lab.figures import colour_of, house_style
+from headstart.lab.panels import NO_GAP, Line, Panel, draw_lines, small_and_large
 from headstart.methods import LayerScale, Method, MuP
 from headstart.models import MLP
 from headstart.plans import Fixed, Online
 from headstart.studies.less_data import (
     ACCURACY,
-    NO_GAP,
     PAPER_TITLE,
     RELATIVE_LOSS,
     TIME,
-    Line,
-    Panel,
-    draw_lines,
     index_run,
+    mean_curve_panel,
     parity_run,
-    small_and_large,
     two_phases,
 )
 
@@ -129,7 +125,7 @@ def parity_panel(k: Knobs, width: int, name: str, title: str, rate: float, *meth
     batch = FullBatch() if k.full_batch else Batch(128)
     everything = f"all {2**k.parity_dim:,} points" if k.full_batch else "fresh samples"
     labels = (f"{k.parity_samples:,} samples", everything)
-    return Panel(
+    return mean_curve_panel(
         name=f"parity{width}_{name}",
         title=f"({k.parity_dim},{k.parity_degree})-parity, width {width}, {title}",
         run=parity_run(k.parity_dim, k.parity_degree, batch, k.parity_steps, MLP(width, bias=False)),
@@ -147,7 +143,7 @@ def index_panel(k: Knobs, width: int, name: str, title: str, rate: float, *metho
         lines = small_and_large(two_phases(few, many), Fixed(many), (f"{few:,}, then {many:,}", f"{many:,} samples"))
     else:
         lines = small_and_large(two_phases(None, None), Online(), ("small pool, then fresh", "fresh samples"))
-    return Panel(
+    return mean_curve_panel(
         name=f"index{width}_{name}",
         title=f"single index, width {width}, {title}",
         run=index_run(k.index_dim, FullBatch() if k.full_batch else Batch(128), k.index_steps, MLP(width)),
@@ -159,7 +155,7 @@ def index_panel(k: Knobs, width: int, name: str, title: str, rate: float, *metho
 
 
 def _under(methods: tuple[Method, ...], lines: tuple[Line, ...]) -> tuple[Line, ...]:
-    return tuple(Line(line.name, line.label, line.side, line.plan, methods) for line in lines)
+    return tuple(replace(line, methods=methods) for line in lines)
 
 
 Family = Mapping[float, Panel]
@@ -201,13 +197,13 @@ def arms(k: Knobs) -> list[lab.Arm]:
     for width in k.parity_widths:
         for alpha, panel in parity_family(k, width).items():
             both = alpha == 1 or width == k.main_width
-            out += [arm for arm in panel.arms() if both or arm.side is lab.Side.SMALL]
+            out += [arm for arm in panel.arms() if both or arm.name == panel.arm("small")]
     return out
 
 
 def best_alpha(results: lab.Results, family: Family) -> float:
     """The alpha whose small side has the best area on the seeds that choose learning rates."""
-    sign = 1 if next(iter(family.values())).learns_signs else -1
+    sign = 1 if next(iter(family.values())).metric.higher_is_better else -1
     return max(family, key=lambda alpha: max(sign * a for a in results.tuned[family[alpha].arm("small")].areas))
 
 
@@ -330,7 +326,7 @@ def draw_alphas(ax: "Axes", results: lab.Results, families: Mapping[str, Family]
             list(family),
             areas.mean(axis=1),
             yerr=1.96 * areas.std(axis=1) / areas.shape[1] ** 0.5,
-            color=colour_of(lab.Side.SMALL, shade, max(4, len(families))),
+            color=lab.warm(shade, len(families)),
             marker="o",
             markersize=3,
             label=label,
@@ -342,7 +338,7 @@ def draw_alphas(ax: "Axes", results: lab.Results, families: Mapping[str, Family]
     ax.legend()
 
 
-def figure(results: lab.Results) -> "Figure":
+def figure(results: lab.Results, picture: "Figure") -> None:
     """Parity and single index: standard, muP at every width, the best alpha; then areas against alpha."""
     k = results.knobs
     parity, index = parity_family(k, k.main_width), index_family(k)
@@ -351,18 +347,16 @@ def figure(results: lab.Results) -> "Figure":
         [parity_mup(k, width) for width in k.parity_widths],
         [index_mup(k, width) for width in k.index_widths],
     ]
-    with house_style() as module:
-        picture = module.Figure(figsize=(14, 8.7), layout="constrained")
-        grid = picture.subplots(3, 4)
-        for row, panels in zip(grid, rows, strict=True):
-            for ax, panel in zip(row, panels, strict=False):
-                draw_lines(ax, results, panel)
-        widths = {f"width {width}": parity_family(k, width) for width in k.parity_widths}
-        draw_alphas(grid[2][2], results, widths, f"parity, {k.parity_samples:,} samples")
-        draw_alphas(grid[2][3], results, {f"width {k.main_width}": index}, "single index, small side")
-        for ax in (*grid[1][len(k.parity_widths) :], *grid[2][len(k.index_widths) : 2]):
-            ax.set_axis_off()
-        return picture
+    picture.set_size_inches(14, 8.7)
+    grid = picture.subplots(3, 4)
+    for row, panels in zip(grid, rows, strict=True):
+        for ax, panel in zip(row, panels, strict=False):
+            draw_lines(ax, results, panel)
+    widths = {f"width {width}": parity_family(k, width) for width in k.parity_widths}
+    draw_alphas(grid[2][2], results, widths, f"parity, {k.parity_samples:,} samples")
+    draw_alphas(grid[2][3], results, {f"width {k.main_width}": index}, "single index, small side")
+    for ax in (*grid[1][len(k.parity_widths) :], *grid[2][len(k.index_widths) : 2]):
+        ax.set_axis_off()
 
 
 STUDY = lab.Study(

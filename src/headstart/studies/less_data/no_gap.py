@@ -16,9 +16,10 @@ from typing import TYPE_CHECKING
 
 import headstart.lab as lab
 from headstart.core.units import Batch, FullBatch
+from headstart.lab.panels import Line, Panel, arms_of, draw_panels
 from headstart.models import MLP
 from headstart.plans import Fixed, Online, Phase, Phases
-from headstart.studies.less_data import PAPER_TITLE, Line, Panel, arms_of, draw_panels, index_run
+from headstart.studies.less_data import PAPER_TITLE, index_run, mean_curve_panel
 from headstart.tasks import Hermite, SingleIndex
 
 if TYPE_CHECKING:
@@ -48,7 +49,6 @@ SMOKE = Knobs(num_seeds=2, num_selection_seeds=1, dim=4, samples=(64, 512), step
 def panels(k: Knobs) -> list[Panel]:
     """SGD and GD."""
     few, many = k.samples
-    small, large = lab.Side.SMALL, lab.Side.LARGE
     first = Phase(size=few, steps=k.first_phase_steps)
     out = []
     for name, batch, rates, rest in (
@@ -57,19 +57,19 @@ def panels(k: Knobs) -> list[Panel]:
     ):
         run = index_run(k.dim, batch, k.steps, MLP(1, depth=1, bias=False))
         out.append(
-            Panel(
+            mean_curve_panel(
                 name=name,
                 title=f"{name.upper()}, linear regression, d = {k.dim}",
                 run=replace(run, task=SingleIndex(k.dim, Hermite(1))),
                 rates=rates,
                 lines=(
-                    Line("small", f"{few:,} samples", small, Fixed(few)),
-                    Line("phased", f"{few:,}, then {rest or 'fresh'}", small, Phases((first, Phase(size=rest)))),
+                    Line("small", f"{few:,} samples", Fixed(few), lab.warm()),
+                    Line("phased", f"{few:,}, then {rest or 'fresh'}", Phases((first, Phase(size=rest))), lab.warm(1)),
                     Line(
                         "large",
                         f"{rest:,} samples" if rest else "fresh samples",
-                        large,
                         Fixed(rest) if rest else Online(),
+                        lab.cold(),
                     ),
                 ),
                 target=k.relative_loss,
@@ -93,12 +93,11 @@ def claims(k: Knobs) -> list[lab.Claim]:
     ]
 
 
-def figure(results: lab.Results) -> "Figure":
+def figure(results: lab.Results, picture: "Figure") -> None:
     """Test loss of both, on a logarithmic axis."""
-    picture = draw_panels(results, panels(results.knobs))
+    draw_panels(picture, results, panels(results.knobs))
     for ax in picture.axes:
         ax.set_yscale("log")
-    return picture
 
 
 STUDY = lab.Study(

@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING
 import headstart.lab as lab
 from headstart.core.trace import Trace
 from headstart.core.units import FullBatch
-from headstart.lab.figures import Curve, house_style
+from headstart.lab.figures import Curve
+from headstart.lab.panels import Panel, draw_lines, small_and_large
 from headstart.measures import readout_ratio
 from headstart.models import MLP
 from headstart.plans import Fixed, Online
@@ -26,13 +27,11 @@ from headstart.studies.less_data import (
     FULL_BATCH_PRESETS,
     PAPER_TITLE,
     FullBatchKnobs,
-    Panel,
     after_first_phase,
-    draw_lines,
     full_batch_arms,
     index_run,
+    mean_curve_panel,
     parity_run,
-    small_and_large,
     two_phases,
 )
 
@@ -50,7 +49,7 @@ def panels(k: FullBatchKnobs) -> tuple[Panel, Panel]:
     """Parity and the single-index model."""
     few, many = k.index_samples
     return (
-        Panel(
+        mean_curve_panel(
             name="parity",
             title=f"GD, ({k.dim},{k.degree})-parity",
             run=parity_run(k.dim, k.degree, FullBatch(), k.steps, MLP(k.width, bias=False)),
@@ -58,7 +57,7 @@ def panels(k: FullBatchKnobs) -> tuple[Panel, Panel]:
             lines=small_and_large(Fixed(k.samples), Online(), (f"{k.samples:,} samples", f"all {2**k.dim:,} points")),
             target=k.accuracy,
         ),
-        Panel(
+        mean_curve_panel(
             name="index",
             title=f"GD, single index, d = {k.index_dim}",
             run=index_run(k.index_dim, FullBatch(), k.index_steps, MLP(k.width)),
@@ -92,15 +91,13 @@ def claims(k: FullBatchKnobs) -> list[lab.Claim]:
     return out
 
 
-def figure(results: lab.Results) -> "Figure":
+def figure(results: lab.Results, picture: "Figure") -> None:
     """Fig. 12 in the first column; the norms of the two layers, Fig. 13, in the others."""
-    with house_style() as module:
-        picture = module.Figure(figsize=(11, 5.6), layout="constrained")
-        grid = picture.subplots(2, 3)
-        for row, panel in enumerate(panels(results.knobs)):
-            for ax, curve in zip(grid[row], CURVES, strict=True):
-                draw_lines(ax, results, panel, curve=curve)
-        return picture
+    picture.set_size_inches(11, 5.6)
+    grid = picture.subplots(2, 3)
+    for row, panel in enumerate(panels(results.knobs)):
+        for ax, curve in zip(grid[row], CURVES, strict=True):
+            draw_lines(ax, results, panel, curve=curve)
 
 
 STUDY = lab.Study(

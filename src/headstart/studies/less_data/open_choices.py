@@ -17,9 +17,11 @@ Shrunk    Laptop: as mini_batch_transformers, with 10 seeds.
 from typing import TYPE_CHECKING
 
 import headstart.lab as lab
-from headstart.studies.less_data import PAPER_TITLE, Panel, arms_of, draw_panels
-from headstart.studies.less_data._areas import GapDifference
-from headstart.studies.less_data._transformers import ParityKnobs, in_order, presets, with_medians
+from headstart.lab.areas import GapDifference
+from headstart.lab.panels import Panel, arms_of, draw_panels, with_medians
+from headstart.studies.less_data import PAPER_TITLE
+from headstart.studies.less_data._parity import ParityKnobs, in_order
+from headstart.studies.less_data._transformers import presets
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -55,9 +57,9 @@ def claims(k: ParityKnobs) -> list[lab.Claim]:
     return out
 
 
-def figure(results: lab.Results) -> "Figure":
+def figure(results: lab.Results, picture: "Figure") -> None:
     """The three panels."""
-    return draw_panels(results, panels(results.knobs))
+    draw_panels(picture, results, panels(results.knobs))
 
 
 STUDY = lab.Study(

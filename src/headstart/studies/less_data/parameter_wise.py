@@ -17,11 +17,13 @@ from typing import TYPE_CHECKING
 
 import headstart.lab as lab
 from headstart.core.roles import Role
-from headstart.lab.figures import draw_curve, house_style, legend_below
+from headstart.lab.areas import Gain, better
+from headstart.lab.figures import draw_curve, legend_below
+from headstart.lab.panels import Line, Panel, arms_of, draw_panels, shaded, with_medians
 from headstart.plans import ByRole
-from headstart.studies.less_data import PAPER_TITLE, TIME, Line, Panel, arms_of, draw_panels
-from headstart.studies.less_data._areas import Gain, better
-from headstart.studies.less_data._transformers import SIX_PHASES, ParityKnobs, presets, three_arms, with_medians
+from headstart.studies.less_data import PAPER_TITLE, TIME
+from headstart.studies.less_data._parity import SIX_PHASES, ParityKnobs, three_arms
+from headstart.studies.less_data._transformers import presets
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -65,15 +67,16 @@ def panels(k: Knobs) -> tuple[Panel, Panel]:
             Line(
                 "_".join(roles),
                 "fresh for " + " and ".join(SYMBOLS[role] for role in roles),
-                lab.Side.LARGE,
                 ByRole(SIX_PHASES, tuple(roles)),
             )
             for roles in groups
         )
 
+    six, hundred, online = three_arms(k.steps)
+    singles = (six, hundred, *shaded(lab.cold, (online, *lines(k.singles))))
     return (
-        k.parity_panel("single", f"{k.parity}-parity, single matrices", (*three_arms(k.steps), *lines(k.singles))),
-        k.parity_panel("pair", f"{k.parity}-parity, pairs", lines(k.pairs)),
+        k.parity_panel("single", f"{k.parity}-parity, single matrices", singles),
+        k.parity_panel("pair", f"{k.parity}-parity, pairs", shaded(lab.cold, lines(k.pairs))),
     )
 
 
@@ -143,14 +146,12 @@ def claims(k: Knobs) -> list[lab.Claim]:
     ]
 
 
-def figure(results: lab.Results) -> "Figure":
+def figure(results: lab.Results, picture: "Figure") -> None:
     """Fig. 30; plain six phases are in both panels."""
     single, pair = panels(results.knobs)
-    picture = draw_panels(results, (single, pair))
-    with house_style():
-        draw_curve(picture.axes[1], results, single.arm("six"))
-        legend_below(picture.axes[1])
-    return picture
+    draw_panels(picture, results, (single, pair))
+    draw_curve(picture.axes[1], results, single.arm("six"))
+    legend_below(picture.axes[1])
 
 
 STUDY = lab.Study(

@@ -26,18 +26,15 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 import headstart.lab as lab
+from headstart.core.trace import Trace
+from headstart.lab.areas import Gain, no_skill
 from headstart.studies.less_data import PAPER_TITLE
-from headstart.studies.less_data._areas import Gain
-from headstart.studies.less_data._query_key import (
-    BestMultiple,
-    Family,
-    Overfitting,
-    draw_rows,
-    narrows,
-    norm_claim,
-)
-from headstart.studies.less_data._transformers import ParityKnobs, presets
+from headstart.studies.less_data._parity import ParityKnobs
+from headstart.studies.less_data._query_key import Family, by_multiple, draw_rows, narrows, norm_claim
+from headstart.studies.less_data._transformers import presets
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -68,6 +65,41 @@ def family(k: Knobs) -> Family:
     title, run = f"{k.parity}-parity", k.parity_run(embedding_std=k.embedding_std)
     panel = k.parity_panel(title=f"{title}, embeddings of scale {k.embedding_std:g}", run=run)
     return Family(panel, k.rate_factors, k.init_factors)
+
+
+@dataclass(frozen=True)
+class BestMultiple:
+    """The multiple with the best area of a line; none where the line learns with none of them."""
+
+    family: Family
+    kind: str
+    line: str
+
+    def __call__(self, results: lab.Results) -> lab.Estimate:
+        """The multiple with its interval, which ends at multiples that were tried."""
+        areas, factors = by_multiple(results, self.family, self.kind, self.line), self.family.multiples(self.kind)
+        if no_skill(results, self.family.arm(self.line), areas):
+            return lab.Estimate(float("nan"), min(factors), max(factors))
+        return lab.bootstrap(lambda rows: factors[int(areas[:, rows].mean(axis=1).argmax())], areas.shape[1])
+
+
+def overfitting(trace: Trace) -> float:
+    """The mean over records of training accuracy less test accuracy."""
+    return float(np.mean(trace["train_accuracy"] - trace["test_accuracy"]))
+
+
+@dataclass(frozen=True)
+class Overfitting:
+    """The overfitting of arm `one` less that of arm `other`."""
+
+    one: str
+    other: str
+
+    def __call__(self, results: lab.Results) -> lab.Estimate:
+        """The mean difference with its interval."""
+        lab.check_paired(results, (self.one, self.other))
+        one, other = (np.array([overfitting(t) for t in results.traces[arm]]) for arm in (self.one, self.other))
+        return lab.bootstrap(lambda rows: float((one - other)[rows].mean()), len(one))
 
 
 def nearest_of(factors: tuple[float, ...], said: float) -> float:
@@ -120,10 +152,10 @@ def claims(k: Knobs) -> list[lab.Claim]:
     ]
 
 
-def figure(results: lab.Results) -> "Figure":
+def figure(results: lab.Results, picture: "Figure") -> None:
     """Figs. 8 and 28, a row for each arm."""
     parity = family(results.knobs)
-    return draw_rows(results, [(parity, (line,)) for line in parity.panel.lines])
+    draw_rows(picture, results, [(parity, (line,)) for line in parity.panel.lines])
 
 
 STUDY = lab.Study(

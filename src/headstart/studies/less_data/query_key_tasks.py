@@ -18,8 +18,9 @@ from typing import TYPE_CHECKING
 
 import headstart.lab as lab
 from headstart.studies.less_data import PAPER_TITLE
+from headstart.studies.less_data._other_tasks import ContextKnobs, IndexKnobs, ModularKnobs
 from headstart.studies.less_data._query_key import Family, draw_rows, narrows, norm_claim
-from headstart.studies.less_data._transformers import ContextKnobs, IndexKnobs, ModularKnobs, presets
+from headstart.studies.less_data._transformers import presets
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -55,9 +56,9 @@ def claims(k: Knobs) -> list[lab.Claim]:
     ]
 
 
-def figure(results: lab.Results) -> "Figure":
+def figure(results: lab.Results, picture: "Figure") -> None:
     """Figs. 9 and 27b, a row for each task."""
-    return draw_rows(results, [(family, family.panel.lines) for family in families(results.knobs)])
+    draw_rows(picture, results, [(family, family.panel.lines) for family in families(results.knobs)])
 
 
 STUDY = lab.Study(

@@ -23,7 +23,8 @@ from typing import TYPE_CHECKING
 import headstart.lab as lab
 from headstart.core.trace import Trace
 from headstart.core.units import FullBatch
-from headstart.lab.figures import Curve, house_style
+from headstart.lab.figures import Curve
+from headstart.lab.panels import Line, Panel, draw_lines
 from headstart.measures import readout_ratio
 from headstart.methods import RandomLabels
 from headstart.models import MLP
@@ -34,12 +35,10 @@ from headstart.studies.less_data import (
     PAPER_TITLE,
     TIME,
     FullBatchKnobs,
-    Line,
-    Panel,
     after_first_phase,
-    draw_lines,
     full_batch_arms,
     index_run,
+    mean_curve_panel,
     parity_run,
     two_phases,
 )
@@ -53,29 +52,28 @@ RATIO = Curve(r"$\|a\|_2 / \|W\|_F$", readout_ratio)
 
 def panels(k: FullBatchKnobs) -> tuple[Panel, Panel]:
     """Parity and the single-index model, three arms each."""
-    small, large = lab.Side.SMALL, lab.Side.LARGE
     few, many = k.index_samples
-    parity = Panel(
+    parity = mean_curve_panel(
         name="parity",
         title=f"GD, ({k.dim},{k.degree})-parity",
         run=parity_run(k.dim, k.degree, FullBatch(), k.steps, MLP(k.width, bias=False)),
         rates=k.rates,
         lines=(
-            Line("small", f"{k.samples:,} samples", small, Fixed(k.samples)),
-            Line("random", "random labels first", small, two_phases(k.samples, None), (RandomLabels(),)),
-            Line("large", f"all {2**k.dim:,} points", large, Online()),
+            Line("small", f"{k.samples:,} samples", Fixed(k.samples), lab.warm()),
+            Line("random", "random labels first", two_phases(k.samples, None), lab.warm(1), (RandomLabels(),)),
+            Line("large", f"all {2**k.dim:,} points", Online(), lab.cold()),
         ),
         target=k.accuracy,
     )
-    index = Panel(
+    index = mean_curve_panel(
         name="index",
         title=f"GD, single index, d = {k.index_dim}",
         run=index_run(k.index_dim, FullBatch(), k.index_steps, MLP(k.width)),
         rates=k.index_rates,
         lines=(
-            Line("small", f"{few:,}, then {many:,}", small, two_phases(few, many)),
-            Line("random", "random labels first", small, two_phases(few, many), (RandomLabels(),)),
-            Line("large", f"{many:,} samples", large, Fixed(many)),
+            Line("small", f"{few:,}, then {many:,}", two_phases(few, many), lab.warm()),
+            Line("random", "random labels first", two_phases(few, many), lab.warm(1), (RandomLabels(),)),
+            Line("large", f"{many:,} samples", Fixed(many), lab.cold()),
         ),
         target=k.relative_loss,
     )
@@ -134,17 +132,15 @@ def claims(k: FullBatchKnobs) -> list[lab.Claim]:
     return out
 
 
-def figure(results: lab.Results) -> "Figure":
+def figure(results: lab.Results, picture: "Figure") -> None:
     """Fig. 4 (a-d)."""
-    with house_style() as module:
-        picture = module.Figure(figsize=(13.5, 3.2), layout="constrained")
-        grid = picture.subplots(1, 4)
-        for column, panel in enumerate(panels(results.knobs)):
-            draw_lines(grid[2 * column], results, panel)
-            draw_lines(grid[2 * column + 1], results, panel, curve=RATIO)
-            for ax in grid[2 * column : 2 * column + 2]:
-                ax.axvline(FIRST_PHASE_STEPS, color="#888888", linewidth=0.8, linestyle="--")
-        return picture
+    picture.set_size_inches(13.5, 3.2)
+    grid = picture.subplots(1, 4)
+    for column, panel in enumerate(panels(results.knobs)):
+        draw_lines(grid[2 * column], results, panel)
+        draw_lines(grid[2 * column + 1], results, panel, curve=RATIO)
+        for ax in grid[2 * column : 2 * column + 2]:
+            ax.axvline(FIRST_PHASE_STEPS, color="#888888", linewidth=0.8, linestyle="--")
 
 
 STUDY = lab.Study(

@@ -16,10 +16,12 @@ Shrunk    Laptop: addition of numbers below 50 modulo 7, 3000 steps, to 90% accu
 from typing import TYPE_CHECKING
 
 import headstart.lab as lab
+from headstart.lab.panels import Line, Panel, arms_of, draw_panels, with_medians
 from headstart.methods import RandomLabels
 from headstart.plans import Online, Phase, Phases
-from headstart.studies.less_data import PAPER_TITLE, Line, Panel, arms_of, draw_panels
-from headstart.studies.less_data._transformers import ModularKnobs, presets, with_medians
+from headstart.studies.less_data import PAPER_TITLE
+from headstart.studies.less_data._other_tasks import ModularKnobs
+from headstart.studies.less_data._transformers import presets
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -30,14 +32,13 @@ FIRST_FRACTION, FIRST_SHARE = 0.004, 0.2
 
 def panels(k: ModularKnobs) -> list[Panel]:
     """One panel: permuted, true, online."""
-    small = lab.Side.SMALL
     plan = Phases((Phase(fraction=FIRST_FRACTION, steps=round(FIRST_SHARE * k.modular_steps)), Phase()))
     return [
         k.modular_panel(
             (
-                Line("random", "permuted labels first", small, plan, (RandomLabels(permuted=True),)),
-                Line("true", "true labels first", small, plan),
-                Line("online", "online", lab.Side.LARGE, Online()),
+                Line("random", "permuted labels first", plan, lab.warm(), (RandomLabels(permuted=True),)),
+                Line("true", "true labels first", plan, lab.warm(1)),
+                Line("online", "online", Online(), lab.cold()),
             )
         )
     ]
@@ -67,11 +68,10 @@ def claims(k: ModularKnobs) -> list[lab.Claim]:
     ]
 
 
-def figure(results: lab.Results) -> "Figure":
+def figure(results: lab.Results, picture: "Figure") -> None:
     """Fig. 20; the dashed line is where labels become true and samples fresh."""
-    picture = draw_panels(results, panels(results.knobs))
+    draw_panels(picture, results, panels(results.knobs))
     picture.axes[0].axvline(FIRST_SHARE * results.knobs.modular_steps, color="#888888", linewidth=0.8, linestyle="--")
-    return picture
 
 
 STUDY = lab.Study(

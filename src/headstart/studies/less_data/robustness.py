@@ -32,7 +32,8 @@ from numpy.typing import NDArray
 
 import headstart.lab as lab
 from headstart.core.units import Batch, FullBatch
-from headstart.lab.figures import draw_curve, house_style
+from headstart.lab.figures import draw_curve
+from headstart.lab.panels import Line, Panel, arms_of, draw_lines, small_and_large
 from headstart.measures import bootstrap_bounds
 from headstart.models import MLP, Activation, Init
 from headstart.optimizers import SGD
@@ -41,13 +42,9 @@ from headstart.studies.less_data import (
     ACCURACY,
     PAPER_TITLE,
     RELATIVE_LOSS,
-    Line,
-    Panel,
-    arms_of,
-    draw_lines,
     index_run,
+    mean_curve_panel,
     parity_run,
-    small_and_large,
     two_phases,
 )
 
@@ -129,7 +126,7 @@ SMOKE = Knobs(
 
 def parity_panel(k: Knobs, name: str, title: str, model: MLP, rates: Rates, degree: int, steps: int) -> Panel:
     """SGD on parity, Fig. 2 (a), with another network."""
-    return Panel(
+    return mean_curve_panel(
         name=f"{name}_parity",
         title=f"{title}, SGD, ({k.parity_dim},{degree})-parity",
         run=parity_run(k.parity_dim, degree, Batch(128), steps, model),
@@ -142,7 +139,7 @@ def parity_panel(k: Knobs, name: str, title: str, model: MLP, rates: Rates, degr
 
 def index_panel(k: Knobs, name: str, title: str, model: MLP, rates: Rates) -> Panel:
     """SGD on the single-index model, Fig. 2 (c), with another network."""
-    return Panel(
+    return mean_curve_panel(
         name=f"{name}_index",
         title=f"{title}, SGD, single index",
         run=index_run(k.index_dim, Batch(128), k.index_steps, model),
@@ -193,7 +190,7 @@ def replacement_panels(k: Knobs) -> list[Panel]:
         small, large = panel.lines
         lines = (
             replace(small, name="with", label="with replacement"),
-            Line("without", "without", lab.Side.SMALL, without),
+            Line("without", "without", without, lab.warm(1)),
             large,
         )
         out.append(replace(panel, lines=lines))
@@ -204,15 +201,15 @@ def subset_panel(k: Knobs) -> Panel:
     """Fig. 2 (d) with nested and with independent subsets."""
     few, many = k.gd_index_samples
     nested = two_phases(few, many)
-    return Panel(
+    return mean_curve_panel(
         name="subsets_index",
         title="subsets, GD, single index",
         run=index_run(k.index_dim, FullBatch(), k.gd_index_steps, MLP(k.width)),
         rates=k.gd_index_rates,
         lines=(
-            Line("nested", f"{few:,}, nested in {many:,}", lab.Side.SMALL, nested),
-            Line("independent", f"{few:,}, then {many:,} others", lab.Side.SMALL, replace(nested, nested=False)),
-            Line("large", f"{many:,} samples", lab.Side.LARGE, Fixed(many)),
+            Line("nested", f"{few:,}, nested in {many:,}", nested, lab.warm()),
+            Line("independent", f"{few:,}, then {many:,} others", replace(nested, nested=False), lab.warm(1)),
+            Line("large", f"{many:,} samples", Fixed(many), lab.cold()),
         ),
         target=k.relative_loss,
     )
@@ -220,12 +217,12 @@ def subset_panel(k: Knobs) -> Panel:
 
 def rates_panel(k: Knobs) -> Panel:
     """Fig. 2 (b): the small set, at its best rate; the population is trained at every rate of a grid beside it."""
-    return Panel(
+    return mean_curve_panel(
         name="rates_parity",
         title=f"every rate, GD, ({k.gd_parity_dim},{k.parity_degree})-parity",
         run=parity_run(k.gd_parity_dim, k.parity_degree, FullBatch(), k.gd_parity_steps, MLP(k.width, bias=False)),
         rates=k.gd_parity_rates,
-        lines=(Line("small", f"{k.parity_samples:,} samples", lab.Side.SMALL, Fixed(k.parity_samples)),),
+        lines=(Line("small", f"{k.parity_samples:,} samples", Fixed(k.parity_samples), lab.warm()),),
         target=k.accuracy,
     )
 
@@ -239,9 +236,9 @@ def population_arms(k: Knobs) -> list[lab.Arm]:
             label="population",
             run=replace(panel.run, plan=Online(), optimizer=SGD(rate)),
             sweep=None,
-            side=lab.Side.LARGE,
+            colour=lab.cold(shade, len(k.population_rates)),
         )
-        for rate in k.population_rates
+        for shade, rate in enumerate(k.population_rates)
     ]
 
 
@@ -317,22 +314,20 @@ def claims(k: Knobs) -> list[lab.Claim]:
 def draw_rates(ax: "Axes", results: lab.Results, k: Knobs) -> None:
     """The small set, and the population at every rate."""
     panel, population = rates_panel(k), population_arms(k)
-    for shade, arm in enumerate(population):
-        draw_curve(ax, results, arm.name, shade=shade, num_shades=max(4, len(population)))
+    for arm in population:
+        draw_curve(ax, results, arm.name)
     draw_lines(ax, results, panel)
     ax.legend(loc="lower right", fontsize=6.5, ncols=2)
 
 
-def figure(results: lab.Results) -> "Figure":
+def figure(results: lab.Results, picture: "Figure") -> None:
     """A panel a change."""
     k = results.knobs
-    with house_style() as module:
-        picture = module.Figure(figsize=(14, 5.8), layout="constrained")
-        grid = picture.subplots(2, 4).ravel()
-        for ax, panel in zip(grid, swept_panels(k), strict=False):
-            draw_lines(ax, results, panel)
-        draw_rates(grid[-1], results, k)
-        return picture
+    picture.set_size_inches(14, 5.8)
+    grid = picture.subplots(2, 4).ravel()
+    for ax, panel in zip(grid, swept_panels(k), strict=False):
+        draw_lines(ax, results, panel)
+    draw_rates(grid[-1], results, k)
 
 
 STUDY = lab.Study(

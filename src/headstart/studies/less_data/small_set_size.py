@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 import headstart.lab as lab
 from headstart.core.trace import Trace
 from headstart.core.units import FullBatch
+from headstart.lab.panels import Line, Panel, arms_of, draw_panels, shaded
 from headstart.models import MLP
 from headstart.plans import Fixed, Online
 from headstart.studies.less_data import (
@@ -24,12 +25,9 @@ from headstart.studies.less_data import (
     FIRST_PHASE_STEPS,
     PAPER_TITLE,
     RELATIVE_LOSS,
-    Line,
-    Panel,
     after_first_phase,
-    arms_of,
-    draw_panels,
     index_run,
+    mean_curve_panel,
     parity_run,
 )
 
@@ -83,26 +81,26 @@ SMOKE = Knobs(
 
 def panels(k: Knobs) -> tuple[Panel, Panel]:
     """Parity and the single-index model; the largest set of each is the large side."""
-    parity = Panel(
+    parity = mean_curve_panel(
         name="parity",
         title=f"GD, ({k.dim},{k.degree})-parity",
         run=parity_run(k.dim, k.degree, FullBatch(), k.steps, MLP(k.width, bias=False)),
         rates=k.rates,
         lines=(
-            *(Line(f"2^{m}", f"$2^{{{m}}}$ samples", lab.Side.SMALL, Fixed(2**m)) for m in k.exponents),
-            Line("large", f"all {2**k.dim:,} points", lab.Side.LARGE, Online()),
+            *shaded(lab.warm, [Line(f"2^{m}", f"$2^{{{m}}}$ samples", Fixed(2**m)) for m in k.exponents]),
+            Line("large", f"all {2**k.dim:,} points", Online(), lab.cold()),
         ),
         target=k.accuracy,
     )
     *few, many = sorted(k.index_samples)
-    index = Panel(
+    index = mean_curve_panel(
         name="index",
         title=f"GD, single index, d = {k.index_dim}",
         run=index_run(k.index_dim, FullBatch(), k.index_steps, MLP(k.width)),
         rates=k.index_rates,
         lines=(
-            *(Line(f"{n}", f"{n:,} samples", lab.Side.SMALL, Fixed(n)) for n in few),
-            Line("large", f"{many:,} samples", lab.Side.LARGE, Fixed(many)),
+            *shaded(lab.warm, [Line(f"{n}", f"{n:,} samples", Fixed(n)) for n in few]),
+            Line("large", f"{many:,} samples", Fixed(many), lab.cold()),
         ),
         target=RELATIVE_LOSS,
     )
@@ -145,9 +143,9 @@ def claims(k: Knobs) -> list[lab.Claim]:
     ]
 
 
-def figure(results: lab.Results) -> "Figure":
+def figure(results: lab.Results, picture: "Figure") -> None:
     """Fig. 18."""
-    return draw_panels(results, panels(results.knobs))
+    draw_panels(picture, results, panels(results.knobs))
 
 
 STUDY = lab.Study(

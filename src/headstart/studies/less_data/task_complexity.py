@@ -16,18 +16,10 @@ from typing import TYPE_CHECKING
 
 import headstart.lab as lab
 from headstart.core.units import FullBatch
+from headstart.lab.panels import Panel, arms_of, draw_panels, small_and_large
 from headstart.models import MLP
 from headstart.plans import Fixed
-from headstart.studies.less_data import (
-    PAPER_TITLE,
-    RELATIVE_LOSS,
-    Panel,
-    arms_of,
-    draw_panels,
-    index_run,
-    small_and_large,
-    two_phases,
-)
+from headstart.studies.less_data import PAPER_TITLE, RELATIVE_LOSS, index_run, mean_curve_panel, two_phases
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -63,7 +55,7 @@ def panels(k: Knobs) -> list[Panel]:
     """One panel a dimension."""
     few, many = k.samples
     return [
-        Panel(
+        mean_curve_panel(
             name=f"dim{dim}",
             title=f"GD, single index, d = {dim}",
             run=index_run(dim, FullBatch(), k.steps, MLP(k.width)),
@@ -90,9 +82,9 @@ def claims(k: Knobs) -> list[lab.Claim]:
     ]
 
 
-def figure(results: lab.Results) -> "Figure":
+def figure(results: lab.Results, picture: "Figure") -> None:
     """Fig. 10a."""
-    return draw_panels(results, panels(results.knobs))
+    draw_panels(picture, results, panels(results.knobs))
 
 
 STUDY = lab.Study(

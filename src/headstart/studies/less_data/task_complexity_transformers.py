@@ -16,9 +16,11 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import headstart.lab as lab
-from headstart.studies.less_data import PAPER_TITLE, Panel, arms_of, draw_panels
-from headstart.studies.less_data._areas import GapDifference
-from headstart.studies.less_data._transformers import ParityKnobs, in_order, presets, with_medians
+from headstart.lab.areas import GapDifference
+from headstart.lab.panels import Panel, arms_of, draw_panels, with_medians
+from headstart.studies.less_data import PAPER_TITLE
+from headstart.studies.less_data._parity import ParityKnobs, in_order
+from headstart.studies.less_data._transformers import presets
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -61,9 +63,9 @@ def claims(k: Knobs) -> list[lab.Claim]:
     ]
 
 
-def figure(results: lab.Results) -> "Figure":
+def figure(results: lab.Results, picture: "Figure") -> None:
     """Fig. 10b."""
-    return draw_panels(results, panels(results.knobs))
+    draw_panels(picture, results, panels(results.knobs))
 
 
 STUDY = lab.Study(

@@ -34,6 +34,7 @@ Tried     With the constants of the proof a_* is about 10^-3 at d = 100, which t
           nothing about a bound beyond the steps allowed.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -137,7 +138,7 @@ def sizes(k: Knobs, dim: int) -> list[int]:
     return [round(dim ** (1 + i / (k.num_sizes - 1))) for i in range(k.num_sizes)]
 
 
-def simulations(k: Knobs) -> list[lab.Simulation]:
+def computed(k: Knobs, arms: Mapping[str, lab.Arm]) -> dict[str, lab.Computed]:
     """Named by what they are for: fixed_*, both_*, population_*, bias_*."""
     parts: dict[str, Any] = {}
     shared: dict[str, Any] = {"width": k.width, "num_neurons": k.num_seeds, "seed": k.first_seed}
@@ -167,7 +168,7 @@ def simulations(k: Knobs) -> list[lab.Simulation]:
     for degree in k.bias_degrees:
         for n in k.bias_samples:
             parts[f"bias_{degree}_{n}"] = SamplingBias(k.bias_dim, degree, n, k.num_seeds, k.first_seed)
-    return [lab.Simulation(name, part) for name, part in parts.items()]
+    return parts
 
 
 def other_caps(results: lab.Results) -> lab.Estimate:
@@ -274,7 +275,7 @@ STUDY = lab.Study(
     figures="Section 4.2, Appendix A",
     presets={"smoke": SMOKE, "laptop": LAPTOP, "paper": PAPER},
     minutes={"smoke": 0.1, "laptop": 3.0, "paper": 90.0},
-    simulations=simulations,
+    computed=computed,
     claims=claims,
     figure=figure,
     doc=__doc__ or "",

@@ -13,9 +13,11 @@ Shrunk    Laptop: as mini_batch_transformers; the small set is 960 samples, abou
 from typing import TYPE_CHECKING
 
 import headstart.lab as lab
+from headstart.lab.panels import Line, Panel, arms_of, draw_panels, shaded, with_medians
 from headstart.plans import TwoSet
-from headstart.studies.less_data import PAPER_TITLE, Line, Panel, arms_of, draw_panels
-from headstart.studies.less_data._transformers import ParityKnobs, pool_size, presets, three_arms, with_medians
+from headstart.studies.less_data import PAPER_TITLE
+from headstart.studies.less_data._parity import ParityKnobs, pool_size, three_arms
+from headstart.studies.less_data._transformers import presets
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -27,11 +29,8 @@ def panels(k: ParityKnobs) -> list[Panel]:
     """One panel: the three arms of parity and two sets."""
     six, hundred, online = three_arms(k.steps)
     small = pool_size(k.steps)
-    mixed = [
-        Line(f"two_set_{p:.2g}", f"two sets, {p:.0%} from {small:,}", lab.Side.SMALL, TwoSet(small, p))
-        for p in PROBABILITIES
-    ]
-    return [k.parity_panel(lines=(six, hundred, *mixed, online))]
+    mixed = [Line(f"two_set_{p:.2g}", f"two sets, {p:.0%} from {small:,}", TwoSet(small, p)) for p in PROBABILITIES]
+    return [k.parity_panel(lines=(*shaded(lab.warm, (six, hundred, *mixed)), online))]
 
 
 def claims(k: ParityKnobs) -> list[lab.Claim]:
@@ -45,9 +44,9 @@ def claims(k: ParityKnobs) -> list[lab.Claim]:
     ]
 
 
-def figure(results: lab.Results) -> "Figure":
+def figure(results: lab.Results, picture: "Figure") -> None:
     """One panel."""
-    return draw_panels(results, panels(results.knobs))
+    draw_panels(picture, results, panels(results.knobs))
 
 
 STUDY = lab.Study(

@@ -5,23 +5,24 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-import headstart.lab as lab
-from headstart.lab.claims import check_paired
+from headstart.lab.claims import Claim, above
+from headstart.lab.estimates import check_paired
+from headstart.lab.panels import Panel
+from headstart.lab.results import Results
 from headstart.measures import Estimate, bootstrap
-from headstart.studies.less_data import Panel
 
 # Areas this near to chance are noise.
 SKILL = 0.02
 
 
-def goodness(results: lab.Results, arms: list[str]) -> NDArray[np.float64]:
+def goodness(results: Results, arms: list[str]) -> NDArray[np.float64]:
     """The areas under the test curves, [arms, seeds], with the sign that makes more better."""
     check_paired(results, arms)
     sign = 1 if results.metric(arms[0]).higher_is_better else -1
     return np.array([[sign * summary.area for summary in results.summaries[arm]] for arm in arms])
 
 
-def no_skill(results: lab.Results, arm: str, areas: NDArray[np.float64]) -> bool:
+def no_skill(results: Results, arm: str, areas: NDArray[np.float64]) -> bool:
     """Whether all of these arms, [arms, seeds], stay at chance in the mean; `arm` is one of them."""
     return bool(np.abs(np.abs(areas.mean(axis=1)) - results.metric(arm).chance).max() < SKILL)
 
@@ -38,7 +39,7 @@ class Gain:
         """The arms it compares."""
         return self.one, self.other
 
-    def __call__(self, results: lab.Results) -> Estimate:
+    def __call__(self, results: Results) -> Estimate:
         """The mean difference with its interval."""
         areas = one, other = goodness(results, [self.one, self.other])
         if no_skill(results, self.other, areas):
@@ -46,15 +47,16 @@ class Gain:
         return bootstrap(lambda rows: float((one - other)[rows].mean()), len(one))
 
 
-def better(panel: Panel, one: str, other: str, paper: str) -> lab.Claim:
+def better(panel: Panel, one: str, other: str, paper: str) -> Claim:
     """The claim that line `one` is better over the whole run than line `other`."""
-    what, gain = ("accuracy", "gain") if panel.learns_signs else ("loss", "reduction")
+    what = panel.metric.name.removeprefix("relative_").replace("_", " ")
+    gain = "gain" if panel.metric.higher_is_better else "reduction"
     who = f"{panel.label(one)} against {panel.label(other)}".replace("$", "")
-    return lab.Claim(
+    return Claim(
         id=f"{panel.arm(one)}_better_than_{other}",
         statement=f"{panel.title}: mean {what} over the run, {who}; {gain} above 0",
         paper=paper,
-        rule=lab.above(0.0),
+        rule=above(0.0),
         estimate=Gain(panel.arm(one), panel.arm(other)),
     )
 
@@ -73,7 +75,7 @@ class GapDifference:
         """The arms it compares."""
         return tuple(panel.arm(line) for panel in (self.one, self.other) for line in (self.small, self.large))
 
-    def __call__(self, results: lab.Results) -> Estimate:
+    def __call__(self, results: Results) -> Estimate:
         """The mean difference with its interval."""
         a, b, c, d = goodness(results, list(self.arms))
         gaps = (a - b) - (c - d)

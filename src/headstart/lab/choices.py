@@ -1,0 +1,31 @@
+"""What sweeps chose, kept in the store: one choice for identical arms, shared by all studies."""
+
+import json
+import time
+import zlib
+from typing import Any
+
+from headstart.lab.database import Database
+
+
+class Choices:
+    """The choices of a store as JSON, each known by what was swept, on which seeds and with how many tries."""
+
+    def __init__(self, database: Database) -> None:
+        self._db = database
+
+    def get(self, key: str) -> Any:
+        """The choice under a key; None if there is none."""
+        rows = self._db.rows("choices", "WHERE choice = ?", (key,))
+        if not rows:
+            return None
+        ((_, checksum, text, _),) = rows
+        if zlib.crc32(text.encode()) != checksum:
+            raise self._db.damaged(f"choice {key}")
+        return json.loads(text)
+
+    def add(self, key: str, choice: Any) -> None:
+        """Keep a choice; one that is there already stays as it is."""
+        text = json.dumps(choice)
+        with self._db.write():
+            self._db.add("choices", [(key, zlib.crc32(text.encode()), text, time.time())])
