@@ -1,6 +1,7 @@
 """The store's SQLite file: how it is opened, one transaction at a time, and faults in words."""
 
 import os
+import re
 import sqlite3
 import time
 from collections.abc import Iterable, Iterator, Sequence
@@ -13,6 +14,8 @@ from headstart.core.errors import HeadstartError
 from headstart.core.files import replacing
 from headstart.lab.schema import FORMAT, PLAIN, SCHEMA, SEALED, is_current, renew, seal, shadow, statements, unshadow
 
+# What SQLite says of contents that are not as they were written, without a code of its own for it.
+_TORN = re.compile("decode to UTF-8|malformed")
 _OTHER = "name another with --store PATH or HEADSTART_STORE"
 _REPAIR = (
     "`headstart check-store` lists the damage, and `headstart run` with --repair drops it and trains only that again"
@@ -48,34 +51,34 @@ class Cursor(sqlite3.Cursor):
         """As of sqlite3."""
         try:
             return super().execute(*args)
-        except (sqlite3.Error, OverflowError) as error:
+        except (sqlite3.Error, OverflowError, UnicodeError) as error:
             raise self._in_words(error) from error
 
     def executemany(self, *args: Any) -> "Cursor":
         """As of sqlite3."""
         try:
             return super().executemany(*args)
-        except (sqlite3.Error, OverflowError) as error:
+        except (sqlite3.Error, OverflowError, UnicodeError) as error:
             raise self._in_words(error) from error
 
     def fetchone(self) -> Any:
         """As of sqlite3."""
         try:
             return super().fetchone()
-        except (sqlite3.Error, OverflowError) as error:
+        except (sqlite3.Error, OverflowError, UnicodeError) as error:
             raise self._in_words(error) from error
 
     def fetchall(self) -> list[Any]:
         """As of sqlite3."""
         try:
             return super().fetchall()
-        except (sqlite3.Error, OverflowError) as error:
+        except (sqlite3.Error, OverflowError, UnicodeError) as error:
             raise self._in_words(error) from error
 
     def __next__(self) -> Any:
         try:
             return super().__next__()
-        except (sqlite3.Error, OverflowError) as error:
+        except (sqlite3.Error, OverflowError, UnicodeError) as error:
             raise self._in_words(error) from error
 
     def _in_words(self, error: Exception) -> HeadstartError:
@@ -88,7 +91,7 @@ def in_words(path: Path, error: Exception) -> HeadstartError:
     first = None if code is None else code & 0xFF
     if first == sqlite3.SQLITE_FULL or getattr(error, "errno", None) == 28:
         fix = "free some space and run the same command again: what was stored is safe"
-    elif first == sqlite3.SQLITE_CORRUPT or "decode to UTF-8" in str(error) or "malformed" in str(error):
+    elif first == sqlite3.SQLITE_CORRUPT or isinstance(error, UnicodeDecodeError) or _TORN.search(str(error)):
         return Damaged(f"store {path} is damaged: {error}; {_REPAIR}")
     elif first in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
         fix = "another command holds it; run the same command again"

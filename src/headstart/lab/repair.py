@@ -181,7 +181,7 @@ def salvage(path: Path) -> list[str]:
             # The journal is of the damaged file: SQLite would replay it into the new one.
             wal.unlink(missing_ok=True)
             index.unlink(missing_ok=True)
-    except sqlite3.Error as error:
+    except (sqlite3.Error, UnicodeError) as error:
         raise HeadstartError(
             f"store {path} is damaged where its tables are listed, so that nothing can be read of it: {error}; it "
             "stays as it is: put a copy in its place, or name another store with --store PATH"
