@@ -135,7 +135,7 @@ class Best:
             raise HeadstartError(f"Best(runs={self.runs!r}): give a sequence of Runs")
         object.__setattr__(self, "runs", tuple(run.at(0) for run in runs))
         for run in runs:
-            if self.score not in recorded_metrics(run):
+            if not isinstance(self.score, str) or self.score not in recorded_metrics(run):
                 raise HeadstartError(f"Best(score={self.score!r}): its runs record {', '.join(recorded_metrics(run))}")
             _check_moment("Best", run, self.at)
 

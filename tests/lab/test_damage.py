@@ -18,6 +18,7 @@ from headstart.lab.store import repair_store
 from headstart.lab.workers import Serial
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "studies"))
+CHOICES = []
 STUDY = str(Path(__file__).parents[1] / "studies" / "users_study.py")
 
 
@@ -27,10 +28,11 @@ def whole(tmp_path_factory):
     path = tmp_path_factory.mktemp("whole") / "s.sqlite"
     main(["run", STUDY, "--preset", "smoke", "--jobs", "1", "--store", str(path)])
     with hs.open_store(path) as store:
-        hs.train(child(), seeds=3, store=store, measures=(hs.Distance(),))
+        hs.train(child(), seeds=3, store=store)
         store.add_computed(Powers(2.0), Powers(2.0).compute())
     with sqlite3.connect(path) as db:
         db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        CHOICES[:] = [key for (key,) in db.execute("SELECT choice FROM choices ORDER BY choice")]
     db.close()
     return path
 
@@ -68,6 +70,9 @@ def everything(store):
         state, known = (f(parity_run().at(seed), hs.Step(10)) for f in (store.states.get, store.states.moment))
         out += [known, {name: array.tolist() for name, array in state.flat().items()}]
     out.append({name: array.tolist() for name, array in store.computed(Powers(2.0)).items()})
+    out.append({"choices": [store.choices.get(key) for key in CHOICES]})
+    if None in out[-1]["choices"]:  # as if it had not been chosen yet
+        raise hs.HeadstartError("a choice is missing")
     return out
 
 
@@ -91,6 +96,7 @@ CHANGES = {
     "a choice": "UPDATE choices SET json = replace(json, 'true', 'false')",
     "the seeds of an arm": "UPDATE arms SET seeds = '[0]'",
     "a verdict": "UPDATE reports SET json = replace(json, 'undecided', 'holds')",
+    "a choice": "UPDATE choices SET json = replace(json, '0.1', '0.2')",
     "a seal": "UPDATE summaries SET seal = seal + 1",
     "no seal": "UPDATE summaries SET seal = NULL",
 }  # fmt: skip
@@ -113,7 +119,7 @@ def test_a_changed_row_is_refused_named_and_mended(copy, whole, what):
     # What was dropped is trained again, and all is as it was but for the seconds.
     main(["run", STUDY, "--preset", "smoke", "--jobs", "1", "--store", str(copy)])
     with hs.open_store(copy) as store:
-        hs.train(child(), seeds=3, store=store, measures=(hs.Distance(),))
+        hs.train(child(), seeds=3, store=store)
         store.add_computed(Powers(2.0), Powers(2.0).compute())
         if "moment" not in what:  # a State is trained again when somebody starts from it
             assert without_seconds(everything(store)) == without_seconds(before)
@@ -129,21 +135,19 @@ def dump(path):
 
 
 def without_seconds(found):
+    """What is the same however often it is trained, of the seeds of claims: a choice that is kept needs no others."""
     reports, traces, curves, *rest = found
     reports = {k: {n: v for n, v in r.items() if n not in ("minutes", "commit")} for k, r in reports.items()}
-    cells = [
-        sorted((*s[:4], str(s[5])) if isinstance(s, tuple) else s for s in each)
-        for each in rest
-        if isinstance(each, list)
-    ]
+    kept = [(t[:4], c) for t, c in zip(traces, curves, strict=True) if t[1] < FIRST_SELECTION_SEED]
+    summed = [(*s[:4], str(s[5])) for each in rest if isinstance(each, list) for s in each]
     others = [each for each in rest if not isinstance(each, list) and not isinstance(each, tuple)]
     others = [{n: v for n, v in each.items() if n != "counters/seconds"} for each in others]
-    return json.dumps(reports), [t[:4] for t in traces], curves, cells, others
+    return json.dumps(reports), kept, [s for s in summed if s[0] < FIRST_SELECTION_SEED], others
 
 
 def test_a_flipped_bit_in_the_summaries_does_not_turn_a_verdict(copy):
     main(["show", STUDY, "--store", str(copy)])
-    change(copy, "UPDATE summaries SET final = final / 2 WHERE seed < 1000000")
+    change(copy, f"UPDATE summaries SET final = final / 2 WHERE seed < {FIRST_SELECTION_SEED}")
     with pytest.raises(SystemExit) as stop:
         main(["show", STUDY, "--store", str(copy)])
     assert stop.value.code == 2

@@ -1,7 +1,7 @@
 """The command line. Each command is a function; tyro makes its flags from the signature.
 
-Exit codes: 0 done, 1 a primary claim does not hold under `check --strict`, a claim of an archive is not as published or
-`check-store` found damage, 2 a mistake in the call or a fault of the system, 130 Ctrl-C, 143 SIGTERM, 129 SIGHUP.
+Exit codes: 0 done, 1 a primary claim does not hold under `check --strict` or `check-store` found damage, 2 a mistake
+in the call or a fault of the system, 130 Ctrl-C, 143 SIGTERM, 129 SIGHUP.
 """
 
 import os

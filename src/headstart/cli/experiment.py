@@ -110,8 +110,8 @@ def explain(
 
     Try: headstart explain less_data/mini_and_full_batch_mlp --preset paper
     """
-    chosen = [(s, s.knobs(preset, settings(set_, seeds))) for s in select(study, only)]
     _check_jobs(jobs)
+    chosen = [(s, s.knobs(preset, settings(set_, seeds))) for s in select(study, only)]
     with open_named(store) as opened:
         rows = explain_studies(chosen, opened)
     if json:

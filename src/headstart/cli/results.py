@@ -110,8 +110,7 @@ def show(
     print_finding(report, screen)
     screen.print(claims_table(report))
     for name, choice in report["choices"].items():
-        said = f"{name}: {choice_words(choice)}, of {len(choice['tries'])} tried"
-        screen.print(said, highlight=False, markup=False)
+        screen.print(f"{name}: {choice_words(choice)}, of {len(choice['tries'])} tried", highlight=False, markup=False)
 
 
 @app.command

@@ -91,8 +91,10 @@ def decode(data: Any, expected: Any = Any, trust: Iterable[str] = ()) -> Any:
 def _decoded(data: Any, expected: Any, trust: tuple[str, ...]) -> Any:
     if isinstance(data, list):
         return tuple(_decoded(v, _element(expected, i), trust) for i, v in enumerate(data))
-    if not isinstance(data, dict) or "type" not in data:
+    if not isinstance(data, dict):
         return data
+    if "type" not in data:
+        return {key: _decoded(value, _value(expected), trust) for key, value in data.items()}
     kind = _kind(data["type"], trust)
     if not _fits(kind, expected):
         raise HeadstartError(f"stored part {data['type']!r} is not what its place asks for, {_said(expected)}")
@@ -155,6 +157,25 @@ def _element(expected: Any, index: int) -> Any:
         elif isinstance(origin, type) and issubclass(origin, Iterable):
             found += inner[:1]
     return typing.Union[tuple(found)] if found else None  # noqa: UP007
+
+
+def _value(expected: Any) -> Any:
+    """The type of a value of a mapping that is declared so; anything, where nothing is said of its values."""
+    found = []
+    for option in _options(expected):
+        origin = typing.get_origin(option)
+        if option is Any or option is dict:
+            return Any
+        if isinstance(origin, type) and issubclass(origin, Mapping):
+            found.append(typing.get_args(option)[-1])
+    return typing.Union[tuple(found)] if found else None  # noqa: UP007
+
+
+def modules(data: Any) -> set[str]:
+    """The modules of the parts in encoded data: those that a caller who has the parts trusts already."""
+    inner = data.values() if isinstance(data, dict) else data if isinstance(data, list) else ()
+    own = {str(data["type"]).partition(":")[0]} if isinstance(data, dict) and "type" in data else set()
+    return own.union(*(modules(value) for value in inner))
 
 
 def _fits(kind: type, expected: Any) -> bool:

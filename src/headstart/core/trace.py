@@ -33,9 +33,9 @@ class Trace:
 
     `steps` counts optimizer steps, `samples` the samples in all gradients so far with repeats (compute), `flops` the
     training FLOPs; all begin at 0. `before` is what the runs it started from had cost by then, failed attempts and
-    searches included. A diverged run keeps what it recorded before its loss ceased to be finite. `settings` are those
-    of its Run, flat: "optimizer.lr" is a number, "optimizer" the name of a class. `measured` is what measures saw on
-    the way, by the measure: "step" int64[moments] and arrays [moments, ...] by name.
+    searches included. A diverged run keeps what it recorded before its loss ceased to be finite. `measured` is what
+    measures saw on the way, by the measure: "step" int64[moments] and arrays [moments, ...] by name. `settings` are
+    those of its Run, flat: "optimizer.lr" is a number, "optimizer" the name of a class.
     """
 
     cell: str
@@ -48,8 +48,8 @@ class Trace:
     seconds: float = 0.0
     labels: Mapping[str, str] = field(default_factory=dict)
     before: Cost = Cost()
+    measured: Mapping[Any, Mapping[str, NDArray[Any]]] = field(default_factory=dict)
     settings: Mapping[str, Any] = field(default_factory=dict, repr=False)
-    measured: Mapping[Any, Mapping[str, NDArray[Any]]] = field(default_factory=dict, repr=False)
 
     def axis(self, name: str, total: bool = False) -> NDArray[np.float64]:
         """The axis "steps", "samples" or "flops"; with `total`, with the cost of the runs it started from."""

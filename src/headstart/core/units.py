@@ -33,10 +33,8 @@ class Budget:
     record_every: int = 20
 
     def __post_init__(self) -> None:
-        check_count("Budget", "steps", self.steps)
+        check_count("Budget", "steps", self.steps, maximum=_MOST_STEPS)
         check_count("Budget", "record_every", self.record_every)
-        if self.steps > _MOST_STEPS:
-            raise HeadstartError(f"Budget(steps={self.steps}): a run has at most {_MOST_STEPS} steps")
         num = self.steps // self.record_every
         if num > _MOST_RECORDS:
             raise HeadstartError(

@@ -1,6 +1,7 @@
 """The store's SQLite file: how it is opened, one transaction at a time, and faults in words."""
 
 import os
+import re
 import sqlite3
 import time
 from collections.abc import Iterable, Iterator, Sequence
@@ -11,8 +12,10 @@ from urllib.parse import quote
 
 from headstart.core.errors import HeadstartError
 from headstart.core.files import replacing
-from headstart.lab.schema import FORMAT, SCHEMA, SEALED, is_current, renew, seal, shadow, statements, unshadow
+from headstart.lab.schema import FORMAT, PLAIN, SCHEMA, SEALED, is_current, renew, seal, shadow, statements, unshadow
 
+# What SQLite says of contents that are not as they were written, without a code of its own for it.
+_TORN = re.compile("decode to UTF-8|malformed")
 _OTHER = "name another with --store PATH or HEADSTART_STORE"
 _REPAIR = (
     "`headstart check-store` lists the damage, and `headstart run` with --repair drops it and trains only that again"
@@ -48,37 +51,37 @@ class Cursor(sqlite3.Cursor):
         """As of sqlite3."""
         try:
             return super().execute(*args)
-        except sqlite3.Error as error:
+        except (sqlite3.Error, OverflowError, UnicodeError) as error:
             raise self._in_words(error) from error
 
     def executemany(self, *args: Any) -> "Cursor":
         """As of sqlite3."""
         try:
             return super().executemany(*args)
-        except sqlite3.Error as error:
+        except (sqlite3.Error, OverflowError, UnicodeError) as error:
             raise self._in_words(error) from error
 
     def fetchone(self) -> Any:
         """As of sqlite3."""
         try:
             return super().fetchone()
-        except sqlite3.Error as error:
+        except (sqlite3.Error, OverflowError, UnicodeError) as error:
             raise self._in_words(error) from error
 
     def fetchall(self) -> list[Any]:
         """As of sqlite3."""
         try:
             return super().fetchall()
-        except sqlite3.Error as error:
+        except (sqlite3.Error, OverflowError, UnicodeError) as error:
             raise self._in_words(error) from error
 
     def __next__(self) -> Any:
         try:
             return super().__next__()
-        except sqlite3.Error as error:
+        except (sqlite3.Error, OverflowError, UnicodeError) as error:
             raise self._in_words(error) from error
 
-    def _in_words(self, error: sqlite3.Error) -> HeadstartError:
+    def _in_words(self, error: Exception) -> HeadstartError:
         return in_words(self.connection.path, error)
 
 
@@ -88,7 +91,7 @@ def in_words(path: Path, error: Exception) -> HeadstartError:
     first = None if code is None else code & 0xFF
     if first == sqlite3.SQLITE_FULL or getattr(error, "errno", None) == 28:
         fix = "free some space and run the same command again: what was stored is safe"
-    elif first == sqlite3.SQLITE_CORRUPT or "decode to UTF-8" in str(error) or "malformed" in str(error):
+    elif first == sqlite3.SQLITE_CORRUPT or isinstance(error, UnicodeDecodeError) or _TORN.search(str(error)):
         return Damaged(f"store {path} is damaged: {error}; {_REPAIR}")
     elif first in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
         fix = "another command holds it; run the same command again"
@@ -272,17 +275,17 @@ class Database:
                 raise self.damaged(f"a row of {table} ({key})")
         return [(*row[:num], *row[num + 1 :]) for row in found]
 
-    def copy_from(self, source: "Database", table: str, condition: str, values: Sequence[Any]) -> None:
-        """Copy the rows of another store that fulfil a condition, seals checked; within a transaction."""
-        if table not in SEALED:
-            found = source.execute(f"SELECT * FROM {table} WHERE {condition}", values).fetchall()
-            for row in found:
-                self.execute(f"INSERT OR IGNORE INTO {table} VALUES ({', '.join('?' * len(row))})", row)
+    def copy(self, source: "Database", table: str, where: str, values: Sequence[Any]) -> None:
+        """Copy rows of another file, each with its seal checked; those that are there stay as they are."""
+        if table in PLAIN:
+            columns = ", ".join(PLAIN[table])
+            found = source.execute(f"SELECT {columns} FROM {table} WHERE {where}", values).fetchall()
+            marks = ", ".join("?" * len(PLAIN[table]))
+            self.executemany(f"INSERT OR IGNORE INTO {table} ({columns}) VALUES ({marks})", found)
             return
-        has_data = SEALED[table].has_data
-        rows = source.rows(table, f"WHERE {condition}", values, data=has_data)
-        if rows:
-            self.add(table, [row[:-1] if has_data else row for row in rows], [row[-1] for row in rows if has_data])
+        blobs = SEALED[table].has_data
+        rows = source.rows(table, f"WHERE {where}", values, data=blobs)
+        self.add(table, [row[:-1] if blobs else row for row in rows], [row[-1] for row in rows] if blobs else ())
 
     def is_sealed(self, row: Sequence[Any], written: Any) -> bool:
         """Whether a row is as it was written; of files without seals nothing is known."""
@@ -311,6 +314,10 @@ class Database:
                 if self.connection.in_transaction:
                     self.connection.execute("ROLLBACK")
             raise
+
+    def settle(self) -> None:
+        """Leave WAL mode, so that the file stands alone and readers put nothing beside it: for giving it away."""
+        self.execute("PRAGMA journal_mode=DELETE")
 
     def reopen(self) -> None:
         """Open the file anew, after it was replaced."""

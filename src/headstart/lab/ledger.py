@@ -102,7 +102,8 @@ class Ledger:
     def _check_whole(self, edition: Edition, rows: list[Serving]) -> None:
         """Raise where the report speaks of an arm that is not among the rows."""
         ((*_, text, _),) = self._db.rows("reports", "WHERE (study, preset, knobs) = (?, ?, ?)", edition)
-        gone = set(self._read(edition.study, text).get("choices", ())) - {row.arm for row in rows}
+        report = self._read(edition.study, text)
+        gone = set(report.get("choices", report.get("learning_rates", ()))) - {row.arm for row in rows}
         if gone:
             raise HeadstartError(
                 f"store {self._db.path} has lost the rows of {', '.join(sorted(gone))} of {edition.study}; "

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping
 
 from headstart.core.encoding import canonical, encode, identity
 from headstart.core.errors import HeadstartError
-from headstart.core.state import Arrays, load_arrays, save_arrays
+from headstart.core.state import Arrays, read_arrays, save_arrays
 from headstart.lab.database import Database
 from headstart.measures import Measure, When
 
@@ -36,15 +36,15 @@ class Measured:
 
     def get(self, cell: str, seed: int, measure: Measure) -> Arrays:
         """What a measure saw of a run: "step" int64[moments], and arrays [moments, ...] by name."""
+        key = (cell, seed, _key(measure))
+        rows = self._db.rows("measured", "WHERE (cell, seed, measure) = (?, ?, ?)", key, data=True)
         where = f"{measure} of cell {cell} seed {seed}"
-        condition = "WHERE cell = ? AND measure = ? AND seed = ?"
-        rows = self._db.rows("measured", condition, (cell, _key(measure), seed), data=True)
         if not rows:
             raise HeadstartError(f"{where} is not in store {self._db.path}; run its study first")
         ((*_, checksum, data),) = rows
         if zlib.crc32(data) != checksum:
             raise self._db.damaged(where)
-        return load_arrays(data)[1]
+        return read_arrays(data, f"{where} in store {self._db.path}")
 
 
 def check_measure(measure: object) -> None:

@@ -80,7 +80,10 @@ def speed_table(root: Path) -> str:
 
 def has_marks(readme: Path) -> bool:
     """Whether a README has places for the tables."""
-    text = readme.read_text() if readme.exists() else ""
+    try:
+        text = readme.read_text() if readme.exists() else ""
+    except (OSError, ValueError) as error:
+        raise HeadstartError(f"--readme {readme}: cannot be read: {error}; name a text file") from None
     return BEGIN in text or SPEED_BEGIN in text
 
 

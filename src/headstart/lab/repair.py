@@ -17,16 +17,10 @@ from typing import Any
 from headstart.core.errors import HeadstartError
 from headstart.core.files import replacing
 from headstart.lab.database import Damaged, Database, in_words
-from headstart.lab.schema import FORMAT, SCHEMA, SEALED, is_current, seal, shadow, statements
+from headstart.lab.schema import FORMAT, PLAIN, SCHEMA, SEALED, is_current, seal, shadow, statements
 from headstart.lab.states import States
 
 _AXES = {"step", "samples", "flops"}
-# Tables that no claim reads, so that their rows carry no seal.
-_PLAIN = {
-    "batches": ("id", "engine", "provenance", "created"),
-    "chunks": ("id", "cell", "batch"),
-    "sessions": ("id", "study", "preset", "knobs", "started", "seconds"),
-}
 # Numbers that salvaged rows still name are not given to others.
 _UNKNOWN = """'unknown', '{"commit": "unknown"}', 0"""
 _NUMBERED = [
@@ -187,7 +181,7 @@ def salvage(path: Path) -> list[str]:
             # The journal is of the damaged file: SQLite would replay it into the new one.
             wal.unlink(missing_ok=True)
             index.unlink(missing_ok=True)
-    except sqlite3.Error as error:
+    except (sqlite3.Error, UnicodeError) as error:
         raise HeadstartError(
             f"store {path} is damaged where its tables are listed, so that nothing can be read of it: {error}; it "
             "stays as it is: put a copy in its place, or name another store with --store PATH"
@@ -212,7 +206,7 @@ def _copy_readable(damaged: Path, new: Path) -> dict[str, int]:
         made.execute("INSERT INTO meta VALUES ('format', ?)", (str(FORMAT),))
         keys = _known_keys(old)
         counts = {}
-        for table, columns in {**_PLAIN, **{name: sealed.columns for name, sealed in SEALED.items()}}.items():
+        for table, columns in {**PLAIN, **{name: sealed.columns for name, sealed in SEALED.items()}}.items():
             counts[table] = _copy_table(old, made, table, columns, keys, current)
         for each in _NUMBERED:
             made.execute(each)
@@ -266,7 +260,7 @@ def _readable(old: sqlite3.Connection, query: str, values: Key = ()) -> Iterator
 def _known_keys(old: sqlite3.Connection) -> dict[str, set[Any]]:
     """The cells and chunks that any readable row names."""
     keys: dict[str, set[Any]] = {"cell": set(), "chunk": set()}
-    for table, columns in {**_PLAIN, **{name: sealed.columns for name, sealed in SEALED.items()}}.items():
+    for table, columns in {**PLAIN, **{name: sealed.columns for name, sealed in SEALED.items()}}.items():
         for column in set(columns) & set(keys):
             for order in ("", f"ORDER BY {columns[0]} DESC"):
                 keys[column] |= {value for (value,) in _readable(old, f"SELECT {column} FROM {table} {order}")}

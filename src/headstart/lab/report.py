@@ -36,11 +36,8 @@ def claims_table(report: Mapping[str, Any]) -> "Table":
     from rich.markup import escape
     from rich.table import Table
 
-    table = Table(
-        title=escape(one_line(f"{report['study']} · {report['preset']} · {seeds_of(report)}")),
-        box=box.ROUNDED,
-        show_lines=True,
-    )
+    title = escape(one_line(f"{report['study']} · {report['preset']} · {seeds_of(report)}"))
+    table = Table(title=title, box=box.ROUNDED, show_lines=True)
     for name, ratio in (("claim", 5), ("ours [95% interval]", 3), ("paper", 4), ("kind", 2), ("verdict", 2)):
         table.add_column(name, ratio=ratio, overflow="fold")
     for claim in primary_first(report["claims"]):

@@ -33,10 +33,11 @@ CREATE TABLE IF NOT EXISTS simulations (
   simulation TEXT PRIMARY KEY, json TEXT NOT NULL, batch INTEGER NOT NULL, checksum INTEGER NOT NULL,
   data BLOB NOT NULL, seal INTEGER) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS measured (
-  cell TEXT, measure TEXT, seed INTEGER, json TEXT NOT NULL, checksum INTEGER NOT NULL, data BLOB NOT NULL,
+  cell TEXT, seed INTEGER, measure TEXT, json TEXT NOT NULL, checksum INTEGER NOT NULL, data BLOB NOT NULL,
   seal INTEGER, PRIMARY KEY (cell, measure, seed)) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS choices (
-  choice TEXT PRIMARY KEY, json TEXT NOT NULL, created REAL NOT NULL, seal INTEGER) WITHOUT ROWID;
+  choice TEXT PRIMARY KEY, checksum INTEGER NOT NULL, json TEXT NOT NULL, created REAL NOT NULL,
+  seal INTEGER) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS arms (
   study TEXT, preset TEXT, knobs TEXT, arm TEXT, kind TEXT, cell TEXT, seeds TEXT NOT NULL, seal INTEGER,
   PRIMARY KEY (study, preset, knobs, arm, kind, cell)) WITHOUT ROWID;
@@ -71,9 +72,15 @@ SEALED = {
     "states": Sealed(("cell", "seed", "moment", "counters", "checksum", "file"), 3, has_data=True),
     "simulations": Sealed(("simulation", "json", "batch", "checksum"), 1, has_data=True),
     "measured": Sealed(("cell", "measure", "seed", "json", "checksum"), 3, has_data=True),
-    "choices": Sealed(("choice", "json", "created"), 1),
+    "choices": Sealed(("choice", "checksum", "json", "created"), 1),
     "arms": Sealed(("study", "preset", "knobs", "arm", "kind", "cell", "seeds"), 6),
     "reports": Sealed(("study", "preset", "knobs", "json", "created"), 3),
+}
+# Tables that no claim reads, so that their rows carry no seal.
+PLAIN = {
+    "batches": ("id", "engine", "provenance", "created"),
+    "chunks": ("id", "cell", "batch"),
+    "sessions": ("id", "study", "preset", "knobs", "started", "seconds"),
 }
 # What older files lack, and what it is there. Format 1 is of version 0.1; drafts of format 2 had no seals, and a table
 # `costs` for what runs owe to others.

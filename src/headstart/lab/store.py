@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from headstart.core.encoding import canonical, decode, encode, identity, settings
 from headstart.core.errors import HeadstartError
 from headstart.core.files import left_behind
-from headstart.core.state import load_arrays, save_arrays
+from headstart.core.state import read_arrays, save_arrays
 from headstart.core.trace import Status, Summary, Trace, Traces, html_table
 from headstart.core.units import Cost
 from headstart.engines import Outcome, value_names
@@ -219,17 +219,24 @@ class Store:
                 )
 
     def copy_from(self, source: "Store", rows: Iterable[tuple[str, str, Sequence[Any]]]) -> None:
-        """Copy rows of another store, (table, condition, values) each, with the chunks and batches that they name."""
+        """Copy rows of another store, (table, condition, values) each, with the chunks and batches that they name.
+
+        Every seal is checked on the way. The file stands alone afterwards.
+        """
         with self._db.write():
             for table, condition, values in rows:
-                self._db.copy_from(source._db, table, condition, values)
-            for table, column, named in (
-                ("chunks", "id", "SELECT DISTINCT chunk FROM runs"),
-                ("curves", "chunk", "SELECT DISTINCT chunk FROM runs"),
-                ("batches", "id", "SELECT batch FROM summaries UNION SELECT batch FROM simulations"),
-            ):
-                for (number,) in self._db.execute(named).fetchall():
-                    self._db.copy_from(source._db, table, f"{column} = ?", (number,))
+                self._db.copy(source._db, table, condition, values)
+            for (chunk,) in self._db.execute("SELECT DISTINCT chunk FROM runs").fetchall():
+                self._db.copy(source._db, "chunks", "id = ?", (chunk,))
+                self._db.copy(source._db, "curves", "chunk = ?", (chunk,))
+            query = "SELECT batch FROM summaries UNION SELECT batch FROM simulations"
+            for (batch,) in self._db.execute(query).fetchall():
+                self._db.copy(source._db, "batches", "id = ?", (batch,))
+        self._db.settle()
+
+    def key_of(self, part: Any) -> str:
+        """What a computed part is stored under."""
+        return _key(part)[0]
 
     def _add_batch(self, engine: str) -> int | None:
         made = json.dumps({"commit": provenance.commit(), "machine": provenance.machine(), **provenance.versions()})
@@ -311,21 +318,9 @@ class Store:
             arrays = chunks[chunk]
             steps, samples, flops = (arrays[name][:num] for name in _AXES)
             curves = {name: array[place, :num] for name, array in arrays.items() if name not in _AXES}
-            trace = Trace(
-                cell,
-                seed,
-                steps,
-                samples,
-                flops,
-                curves,
-                self._status(status),
-                seconds,
-                labels or {},
-                Cost(*before),
-                described,
-                {measure: self.measured.get(cell, seed, measure) for measure in measures},
-            )
-            out.append(trace)
+            seen = {measure: self.measured.get(cell, seed, measure) for measure in measures}
+            how = (self._status(status), seconds, labels or {}, Cost(*before), seen, described)
+            out.append(Trace(cell, seed, steps, samples, flops, curves, *how))
         return Traces(tuple(out))
 
     def _curves(self, chunk: int, names: Sequence[str]) -> dict[str, NDArray[Any]]:
@@ -411,18 +406,7 @@ class Store:
         ((*_, checksum, data),) = rows
         if zlib.crc32(data) != checksum:
             raise self._db.damaged(f"what {part} computed")
-        try:
-            return load_arrays(data)[1]
-        except Exception as error:  # bytes that were written so, and are no arrays, fail in many ways
-            raise HeadstartError(f"what {part} computed in store {self.path} cannot be read: {error}") from None
-
-    def settle(self) -> None:
-        """Make the file whole by itself: readers of one that nobody writes need no journal beside it."""
-        self._db.execute("PRAGMA journal_mode=DELETE")
-
-    def key_of(self, part: Any) -> str:
-        """What a computed part is stored under."""
-        return _key(part)[0]
+        return read_arrays(data, f"what {part} computed in store {self.path}")
 
 
 def _packed(run: Run, last: Mapping[str, float]) -> bytes:

@@ -32,16 +32,20 @@ def train(
 ) -> Traces:
     """Train a run at each of `seeds` (default: its own) and return the traces in that order.
 
-    `seeds=3` is short for the three seeds 0, 1 and 2; `seeds=[3]` is the one seed 3. Measures look at the runs on their
-    way: `traces.measured(measure)`. With a store, what is there is not trained again and new traces are added to it.
-    `jobs` above 1 trains in that many processes; call it under `if __name__ == "__main__":` then, since they import the
-    calling script.
+    `seeds=3` is short for the three seeds 0, 1 and 2; `seeds=[3]` is the one seed 3.
+    Measures look at the runs on their way: `traces.measured(measure)`. With a store, what is there is not trained again
+    and new traces are added to it. `jobs` above 1 trains in that many processes; call it under
+    `if __name__ == "__main__":` then, since they import the calling script.
 
         traces = hs.train(run, seeds=8)
         traces.to_pandas()
     """
     if not isinstance(run, Run):
         raise HeadstartError(f"train(run={run!r}): give a Run; of several, call train for each")
+    if not isinstance(measures, Sequence):
+        raise HeadstartError(f"train(measures={measures!r}): give a tuple of measures, such as (Distance(),)")
+    for measure in measures:
+        check_measure(measure)
     wanted = _seeds(run, seeds)
     for measure in measures:
         check_measure(measure)
