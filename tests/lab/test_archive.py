@@ -1,5 +1,6 @@
 """Archives: published numbers can be checked without training."""
 
+import json
 import sqlite3
 from dataclasses import replace
 

@@ -24,7 +24,7 @@ STUDY = str(Path(__file__).parents[1] / "studies" / "users_study.py")
 
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory):
-    """A store with a study, a State, a run that starts from it and was measured, and a computed part."""
+    """A store with a study, a State, a run that starts from it, and a simulation."""
     path = tmp_path_factory.mktemp("whole") / "s.sqlite"
     main(["run", STUDY, "--preset", "smoke", "--jobs", "1", "--store", str(path)])
     with hs.open_store(path) as store:
@@ -53,15 +53,11 @@ def change(path, statement):
 
 
 def everything(store):
-    """All that a claim or a user may read, but for runs of sweeps: what they chose is stored, so they stay dropped."""
-    kept = [t for t in store.traces() if t.seed < FIRST_SELECTION_SEED]
-    out = [store.studies.reports(), [(t.cell, t.seed, t.status, t.before.steps, t.seconds) for t in kept]]
-    out.append([{name: curve.tolist() for name, curve in t.values.items()} for t in kept])
-    keys = [key for (key,) in store._db.execute("SELECT choice FROM choices ORDER BY choice")]
-    out.append({key: store.choices.get(key) for key in keys})
-    out += [store.measured.get(child().cell, seed, hs.Distance())["distance"].tolist() for seed in range(3)]
+    """All that a claim or a user may read."""
+    out = [store.studies.reports(), [(t.cell, t.seed, t.status, t.before.steps, t.seconds) for t in store.traces()]]
+    out.append([{name: curve.tolist() for name, curve in t.values.items()} for t in store.traces()])
     seeds = {}
-    for trace in kept:
+    for trace in store.traces():
         seeds.setdefault(trace.cell, []).append(trace.seed)
     stored = [store.summaries(cell, seeds[cell]) for cell in sorted(seeds)]
     out += [[(s.seed, s.status, s.area, s.final, s.seconds, s.last) for s in some] for some in stored]
@@ -92,8 +88,6 @@ CHANGES = {
     "the names of a cell": "UPDATE cells SET names = '[]'",
     "a moment's counters": "UPDATE states SET counters = replace(counters, '10', '11')",
     "the arrays of a simulation": "UPDATE simulations SET data = zeroblob(length(data))",
-    "what a measure saw": "UPDATE measured SET data = zeroblob(length(data)) WHERE seed = 1",
-    "a choice": "UPDATE choices SET json = replace(json, 'true', 'false')",
     "the seeds of an arm": "UPDATE arms SET seeds = '[0]'",
     "a verdict": "UPDATE reports SET json = replace(json, 'undecided', 'holds')",
     "a choice": "UPDATE choices SET json = replace(json, '0.1', '0.2')",
@@ -213,7 +207,7 @@ def check_flipped_bits(whole, folder, seeds):
             continue
         with hs.open_store(path) as store:
             assert store.damage() == [], seed
-            hs.train(child(), seeds=3, store=store, measures=(hs.Distance(),))
+            hs.train(child(), seeds=3, store=store)
     # Damage to the list of tables, in the first of some forty pages, leaves nothing to repair.
     assert all("nothing can be read" in said or "cannot be used" in said for said in hopeless)
     assert len(hopeless) < 0.2 * len(seeds)

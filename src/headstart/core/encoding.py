@@ -171,13 +171,6 @@ def _value(expected: Any) -> Any:
     return typing.Union[tuple(found)] if found else None  # noqa: UP007
 
 
-def modules(data: Any) -> set[str]:
-    """The modules of the parts in encoded data: those that a caller who has the parts trusts already."""
-    inner = data.values() if isinstance(data, dict) else data if isinstance(data, list) else ()
-    own = {str(data["type"]).partition(":")[0]} if isinstance(data, dict) and "type" in data else set()
-    return own.union(*(modules(value) for value in inner))
-
-
 def _fits(kind: type, expected: Any) -> bool:
     """Whether a class may stand where this type is declared. Of a protocol it must have every member."""
     for option in _options(expected):

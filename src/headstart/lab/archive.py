@@ -31,7 +31,6 @@ def write_archive(study: Study, preset: str, results: Results, store: Store, pat
         made = Path(folder) / "store.sqlite"
         with open_store(made) as archive:
             archive.copy_from(store, list(_rows(study, key, results, store)))
-            archive.settle()
         os.replace(made, path)
     return path
 

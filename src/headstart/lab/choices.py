@@ -16,14 +16,9 @@ class Choices:
     def get(self, key: str) -> Any:
         """The choice under a key; None if there is none."""
         rows = self._db.rows("choices", "WHERE choice = ?", (key,))
-        if not rows:
-            return None
-        ((_, checksum, text, _),) = rows
-        if zlib.crc32(text.encode()) != checksum:
-            raise self._db.damaged(f"choice {key}")
-        return json.loads(text)
+        return json.loads(rows[0][1]) if rows else None
 
     def add(self, key: str, choice: Any) -> None:
         """Keep a choice; one that is there already stays as it is."""
         with self._db.write():
-            self._db.add("choices", [(key, zlib.crc32(text.encode()), text, time.time())])
+            self._db.add("choices", [(key, json.dumps(choice), time.time())])

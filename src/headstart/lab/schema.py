@@ -36,8 +36,7 @@ CREATE TABLE IF NOT EXISTS measured (
   cell TEXT, seed INTEGER, measure TEXT, json TEXT NOT NULL, checksum INTEGER NOT NULL, data BLOB NOT NULL,
   seal INTEGER, PRIMARY KEY (cell, measure, seed)) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS choices (
-  choice TEXT PRIMARY KEY, checksum INTEGER NOT NULL, json TEXT NOT NULL, created REAL NOT NULL,
-  seal INTEGER) WITHOUT ROWID;
+  choice TEXT PRIMARY KEY, json TEXT NOT NULL, created REAL NOT NULL, seal INTEGER) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS arms (
   study TEXT, preset TEXT, knobs TEXT, arm TEXT, kind TEXT, cell TEXT, seeds TEXT NOT NULL, seal INTEGER,
   PRIMARY KEY (study, preset, knobs, arm, kind, cell)) WITHOUT ROWID;
@@ -72,7 +71,7 @@ SEALED = {
     "states": Sealed(("cell", "seed", "moment", "counters", "checksum", "file"), 3, has_data=True),
     "simulations": Sealed(("simulation", "json", "batch", "checksum"), 1, has_data=True),
     "measured": Sealed(("cell", "measure", "seed", "json", "checksum"), 3, has_data=True),
-    "choices": Sealed(("choice", "checksum", "json", "created"), 1),
+    "choices": Sealed(("choice", "json", "created"), 1),
     "arms": Sealed(("study", "preset", "knobs", "arm", "kind", "cell", "seeds"), 6),
     "reports": Sealed(("study", "preset", "knobs", "json", "created"), 3),
 }

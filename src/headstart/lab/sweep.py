@@ -1,6 +1,6 @@
 """Sweeps: the settings of an arm, chosen by a stated score on seeds that no claim uses."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 from typing import Any, ClassVar
@@ -117,16 +117,18 @@ class Tuned:
         }
 
     @classmethod
-    def from_json(cls, data: Mapping[str, Any], trust: Iterable[str] = ()) -> "Tuned":
-        """The inverse of `to_json`; parts from outside headstart are built if `trust` names their module."""
+    def from_json(cls, data: Mapping[str, Any], sweep: Sweep) -> "Tuned":
+        """The inverse of `to_json`: values other than numbers and words are those of the sweep's axes."""
+        known = {(axis.path, canonical(encode(value))): value for axis in sweep.axes for value in axis.values}
+
+        def values(encoded: Mapping[str, Any]) -> dict[str, Any]:
+            return {path: known.get((path, canonical(value)), value) for path, value in encoded.items()}
+
         tries = tuple(
-            (
-                decode(t["values"], trust=trust),
-                Scored(_number(t["score"]), t["area"], t["diverged"], t["arrivals"], t["num_seeds"]),
-            )
+            (values(t["values"]), Scored(_number(t["score"]), t["area"], t["diverged"], t["arrivals"], t["num_seeds"]))
             for t in data["tries"]
         )
-        return cls(decode(data["values"], trust=trust), tries, data["by"], data["learned"], data["inside"])
+        return cls(values(data["values"]), tries, data["by"], data["learned"], data["inside"])
 
 
 def _scored(scored: Scored) -> dict[str, Any]:

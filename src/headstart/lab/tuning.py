@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
-from headstart.core.encoding import canonical, encode, identity, modules
+from headstart.core.encoding import canonical, identity
 from headstart.core.errors import HeadstartError
 from headstart.core.trace import Traces
 from headstart.lab.arms import Arm
@@ -92,8 +92,7 @@ class Tuning:
         found = {name: self.store.choices.get(self._key(name, tries)) for name in group} if tries else {}
         if not found or None in found.values():
             return None
-        trusted = {name: modules(encode(self.arms[name].sweep)) for name in found}
-        return {name: Tuned.from_json(choice, trusted[name]) for name, choice in found.items()}
+        return {name: Tuned.from_json(choice, self._sweep(name)) for name, choice in found.items()}
 
     def needed(self) -> list[tuple[Arm, Run, list[int]]]:
         """The cells that the searches need next, each with its arm and its seeds."""
