@@ -16,9 +16,9 @@ Counted = dict[tuple[Any, int], int]
 def explain_studies(chosen: Sequence[tuple[Study, Any]], store: Store) -> list[dict[str, Any]]:
     """A row an arm of each study with its knobs: engine, reasons against faster ones, runs, seconds and megabytes.
 
-    A grid of learning rates may still be extended, so the numbers are those of the grid as it begins; `stored` counts
-    the runs of that grid that the store has. Runs that several arms or studies share count where they come first. A
-    computed part is one run of no engine; the runs that it needs are not counted.
+    A grid of learning rates may be extended beyond the tries that a sweep plans; `stored` counts the runs of the grid
+    as it begins that the store has. Runs that several arms or studies share count where they come first. A computed
+    part is one run of no engine; the runs that it needs are not counted.
     """
     counted: Counted = {}
     return [row for study, knobs in chosen for row in _rows(study, knobs, store, counted)]
@@ -36,11 +36,15 @@ def _rows(study: Study, knobs: Any, store: Store, counted: Counted) -> list[dict
     rows: list[dict[str, Any]] = []
     for arm in study.arms(knobs):
         choice = choose(arm.run)
-        cells = Search(arm.run, arm.sweep, arm.selection_seeds(knobs)).needed() if isinstance(arm.sweep, Sweep) else []
         seeds = arm.selection_seeds(knobs)
-        # Before a rate is chosen, the claim runs of two arms are the same if the arms are.
+        search = Search(arm.run, arm.sweep, seeds) if isinstance(arm.sweep, Sweep) else None
+        cells = search.needed() if search else []
+        # Before a rate is chosen, the later runs of two arms are the same if the arms are.
+        alike = (arm.run.cell, arm.sweep, len(seeds))
         runs = sum(_new(cell.cell, its, counted) for cell, its in cells)
-        runs += _new((arm.run.cell, arm.sweep, len(seeds)), arm.claim_seeds(knobs), counted)
+        runs += _new(alike, arm.claim_seeds(knobs), counted)
+        if search and (later := search.num_planned - sum(len(its) for _, its in cells)):
+            runs += _new((alike, "later tries"), range(later), counted)
         rows.append(
             {
                 "study": study.name,

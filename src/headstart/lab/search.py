@@ -162,6 +162,16 @@ class Search:
             return [candidate for candidate, scored in self.left.items() if scored is None]
         return [(number, index) for number, grid in enumerate(self.grids) for index in grid.needed]
 
+    @property
+    def num_planned(self) -> int:
+        """How many runs it takes if no grid is extended beyond the number of tries."""
+        left = sum(1 if grid.rate is None else max(grid.least, len(grid.wanted)) for grid in self.grids)
+        total = before = 0
+        for seeds in self.rungs:
+            total += left * (len(seeds) - before)
+            before, left = len(seeds), _half(left)
+        return total
+
     def needed(self) -> list[tuple[Run, list[int]]]:
         """The cells that have no score yet on the present rung, with its seeds."""
         return [(self._cell(*candidate), self.rungs[self.rung]) for candidate in self._lacking()]
@@ -188,7 +198,7 @@ class Search:
                 self.done = True
                 return
             kept = self._ranked()
-            self.left = dict.fromkeys(kept[: max(2, -(-len(kept) // 2))])
+            self.left = dict.fromkeys(kept[: _half(len(kept))])
             self.rung += 1
 
     def _ranked(self) -> list[tuple[int, int]]:
@@ -213,6 +223,11 @@ class Search:
             learned,
             self.grids[number].is_inside(index),
         )
+
+
+def _half(num: int) -> int:
+    """How many of so many candidates go on to the next rung: half of them, at least two."""
+    return max(2, -(-num // 2))
 
 
 def choice_key(run: Run, sweep: Sweep, seeds: Sequence[int], tries: int) -> str:
