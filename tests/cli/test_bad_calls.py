@@ -43,9 +43,8 @@ def claims(knobs):
     return []
 
 
-def figure(results):
-    with hs.house_style() as module:
-        return module.Figure()
+def figure(results, figure):
+    figure.subplots()
 
 
 NAME = "users"
@@ -114,9 +113,9 @@ def test_a_named_store_that_is_missing_is_refused_by_every_reading_command_alike
 @pytest.mark.parametrize(
     ("changes", "parts"),
     [
-        ("def arms(knobs):\n    return 1 / 0", ["ZeroDivisionError", "users_own.py, line 23"]),
-        ("def figure(results):\n    return results.arms['b']", ["KeyError", "users_own.py, line 23"]),
-        ("def claims(knobs):\n    raise OSError('no disk')", ["OSError: no disk", "users_own.py, line 23"]),
+        ("def arms(knobs):\n    return 1 / 0", ["ZeroDivisionError", "users_own.py, line 22"]),
+        ("def figure(results, figure):\n    return results.arms['b']", ["KeyError", "users_own.py, line 22"]),
+        ("def claims(knobs):\n    raise OSError('no disk')", ["OSError: no disk", "users_own.py, line 22"]),
     ],
 )
 def test_a_study_that_raises_later_is_named_with_its_line(call, tmp_path, monkeypatch, changes, parts):
@@ -143,7 +142,13 @@ def test_figures_stay_in_their_folder_whatever_a_study_is_called(call, tmp_path,
     assert figure.is_relative_to(home / "figures")
     assert "\x1b" not in out
     code, out, err = call(
-        "report", str(home / "users_named.py"), "--out", str(home / "pages"), "--store", str(home / "s.sqlite")
+        "report",
+        str(home / "users_named.py"),
+        "--draft",
+        "--out",
+        str(home / "pages"),
+        "--store",
+        str(home / "s.sqlite"),
     )
     assert code == 0, err
     assert len(list((home / "pages").rglob("*.md"))) == 1
