@@ -93,7 +93,7 @@ def test_the_first_page_names_the_two_commands_of_the_makefile():
 
 
 def test_the_tour_names_every_command(capsys):
-    offered = re.findall(r"•\s+(\w+) ", headstart_says(capsys, "--help"))
+    offered = re.findall(r"•\s+([\w-]+) ", headstart_says(capsys, "--help"))
     assert set(offered) - {"version"} == {command for command, *_ in commands(page("first_steps"))}
 
 
