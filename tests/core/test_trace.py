@@ -76,3 +76,22 @@ def test_an_axis_is_shown_with_and_without_what_the_sources_cost():
         trace.axis("time")
     frame = Traces((Trace("c", 0, steps, 8 * steps, 80.0 * steps, {"test_loss": steps * 1.0}, before=trace.before),))
     assert frame.to_pandas()["before_samples"].tolist() == [24, 24]
+
+
+def test_traces_draw_every_run_and_the_mean_of_a_cell():
+    from matplotlib import pyplot
+
+    traces = Traces((make_trace([0.5, 0.7, 0.9]), make_trace([0.5, 0.9], seed=1, status=Status.DIVERGED)))
+    ax = traces.plot()
+    mean, *runs = ax.get_lines()
+    np.testing.assert_allclose(mean.get_ydata(), [0.5, 0.8])
+    assert [len(line.get_ydata()) for line in runs] == [3, 2]
+    assert ax.get_ylabel() == "test_accuracy"
+    assert traces[:1].plot("test_accuracy", axis="samples", ax=ax) is ax
+    assert ax.get_xlabel() == "samples"
+    assert len(ax.get_lines()) == 4
+    with pytest.raises(HeadstartError, match="nonsense"):
+        traces.plot("nonsense", ax=ax)
+    with pytest.raises(HeadstartError, match="there are no traces"):
+        Traces(()).plot(ax=ax)
+    pyplot.close(ax.figure)
