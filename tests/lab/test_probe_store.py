@@ -161,6 +161,7 @@ def test_a_probe_in_processes_that_is_killed_goes_on(way, tmp_path):
     outcome = in_directory(tmp_path, hs.probe, store=tmp_path / "kept")
     assert before <= outcome.cost.num_stored < outcome.cost.num_runs
     assert known(outcome) == known(in_directory(tmp_path, hs.probe))
+    assert [path.suffix for path in (tmp_path / "kept").iterdir()] == [".sqlite"]  # no checkpoint is left
 
 
 def in_directory(folder, probe, **options):

@@ -111,9 +111,7 @@ def probe_(
     selection_seeds: Annotated[int, arg(metavar="N", help="other seeds, on which learning rates are chosen")] = 2,
     rates: Annotated[
         tuple[float, ...],
-        arg(
-            metavar="X X ...", help="factors on the learning rate (default: 0.5 1 2, and more as needed)"
-        ),
+        arg(metavar="X X ...", help="factors on the learning rate (default: 0.5 1 2, and more as needed)"),
     ] = (),
     target: Annotated[
         float | None, arg(metavar="X", help="the test metric to reach (default: 90% of the gain)")

@@ -22,6 +22,8 @@ from headstart.lab.probe_verdict import ArmResult, Conclusion, Goal, ProbeVerdic
 from headstart.lab.progress import Progress, Silent
 from headstart.measures import area_under, restricted_times
 
+_MOST = {"steps": 10**9, "seeds": 10**4, "max_seeds": 10**4, "selection_seeds": 10**4, "jobs": 1024}
+
 
 def probe(
     factory: Any,
@@ -58,6 +60,8 @@ def probe(
     counts = {"steps": (steps, 40), "seeds": (seeds, 2), "max_seeds": (max_seeds, seeds)}
     for name, (value, least) in (counts | {"selection_seeds": (selection_seeds, 1), "jobs": (jobs, 1)}).items():
         check_count("probe", name, value, minimum=least)
+        if value > _MOST[name]:
+            raise HeadstartError(f"probe({name}={value}): {name} is at most {_MOST[name]}")
     check_seed(seed)
     check_positive("probe", "smallest", smallest)
     if smallest > 1:

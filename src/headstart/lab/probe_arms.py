@@ -48,5 +48,6 @@ def probe_arms(num_rows: int, batch_size: int, steps: int) -> tuple[ProbeArm, ..
 
 def _arm(name: str, phases: list[tuple[int, int]], everything: int) -> ProbeArm:
     schedule = PhaseSchedule([Phase(size=size, steps=steps) for size, steps in phases], everything=everything)
-    code = ", ".join(f"hs.Phase(size={size}, steps={steps})" for size, steps in phases)
-    return ProbeArm(name, schedule, f"hs.PhaseSchedule([{code}], everything={everything})")
+    parts = [f"hs.Phase(size={size}, steps={steps})" for size, steps in phases]
+    listed = f"[{parts[0]}]" if len(parts) == 1 else "".join(["[\n", *(f"    {part},\n" for part in parts), "]"])
+    return ProbeArm(name, schedule, f"hs.PhaseSchedule({listed}, everything={everything})")

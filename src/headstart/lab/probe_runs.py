@@ -144,7 +144,7 @@ class Runs:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
         if self.pool is not None:
             self.pool.__exit__(kind, error, tb)
-        self.store.close()
+        self.store.close(finished=kind is None)
 
 
 @contextmanager

@@ -2,6 +2,7 @@
 
 import hashlib
 import os
+import shutil
 import sqlite3
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -148,12 +149,11 @@ class ProbeStore:
         """Where a run under way is saved; None in memory."""
         return None if self.path is None else Path(f"{self.path}.checkpoints") / f"{self.key(run)}.pt"
 
-    def close(self) -> None:
-        """Close the file; an empty folder of checkpoints goes."""
+    def close(self, finished: bool = False) -> None:
+        """Close the file; when the probe is finished, checkpoints that a kill left behind go."""
         self.database.close()
-        folder = Path(f"{self.path}.checkpoints")
-        if self.path is not None and folder.is_dir() and not any(folder.iterdir()):
-            folder.rmdir()
+        if self.path is not None and finished:
+            shutil.rmtree(f"{self.path}.checkpoints", ignore_errors=True)
 
 
 def _digest(key: str, blob: bytes, diverged: int, steps: int) -> bytes:
