@@ -5,7 +5,7 @@ from enum import Enum
 from pathlib import Path
 
 import headstart
-from headstart.lab.report import results_table
+from headstart.lab.overview import results_table
 
 project = "Headstart"
 author = "the Headstart authors"
@@ -15,7 +15,7 @@ version = release = headstart.__version__
 extensions = ["myst_parser", "sphinx.ext.autodoc"]
 exclude_patterns = ["_build"]
 
-myst_enable_extensions = ["colon_fence", "dollarmath"]
+myst_enable_extensions = ["colon_fence", "deflist", "dollarmath"]
 myst_heading_anchors = 3
 
 autodoc_member_order = "bysource"

@@ -71,7 +71,7 @@ def train(model: nn.Module, optimizer: torch.optim.Optimizer, loader: hs.PhasedL
 def main(steps: int = 1500) -> list[float]:
     """Train with a stop in the middle; the losses of all steps."""
     data = Windows("".join(topics.values()))
-    schedule = hs.PhaseSchedule.geometric(first=1 / 320, last=1 / 50, phases=3, steps=steps, everything=steps // 2)
+    schedule = hs.PhaseSchedule.geometric(first=1 / 320, last=1 / 50, phases=3, steps=steps)
 
     def fresh() -> tuple[nn.Module, torch.optim.Optimizer, hs.PhasedLoader]:
         torch.manual_seed(0)

@@ -71,6 +71,7 @@ from headstart.measures import (
 )
 from headstart.methods import (
     AttachedFilter,
+    Found,
     GradientFilter,
     Hook,
     InBall,
@@ -81,6 +82,7 @@ from headstart.methods import (
     OnSphere,
     PhaseLoss,
     RandomLabels,
+    Roles,
     Same,
     SampledBias,
     Scale,
@@ -91,6 +93,7 @@ from headstart.methods import (
     balance_layers,
     mup_groups,
     param_groups,
+    roles,
 )
 from headstart.models import MLP, Activation, Embedding, Init, Model, Readout, Signs, Transformer, Vectors
 from headstart.optimizers import (
@@ -170,6 +173,7 @@ __all__ = [
     "FinalRatio",
     "First",
     "Fixed",
+    "Found",
     "Fresh",
     "From",
     "FullBatch",
@@ -223,6 +227,7 @@ __all__ = [
     "Relabel",
     "Results",
     "Role",
+    "Roles",
     "Rows",
     "Run",
     "Same",
@@ -279,6 +284,7 @@ __all__ = [
     "probe",
     "rates",
     "repeat_first",
+    "roles",
     "sign_accuracy",
     "train",
     "trained",

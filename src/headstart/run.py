@@ -11,10 +11,11 @@ from functools import cached_property
 from math import prod
 from typing import Any
 
-from headstart.core.encoding import canonical, encode, identity
+from headstart.core.encoding import canonical, encode, identity, settings
 from headstart.core.errors import HeadstartError, check_count, check_flag
 from headstart.core.roles import Parameter
 from headstart.core.streams import Stream, check_seed, words
+from headstart.core.trace import html_table
 from headstart.core.units import Batch, Budget, FullBatch
 from headstart.losses import Loss
 from headstart.methods import Method, Same, Transformation
@@ -134,7 +135,7 @@ class Best:
             raise HeadstartError(f"Best(runs={self.runs!r}): give a sequence of Runs")
         object.__setattr__(self, "runs", tuple(run.at(0) for run in runs))
         for run in runs:
-            if self.score not in recorded_metrics(run):
+            if not isinstance(self.score, str) or self.score not in recorded_metrics(run):
                 raise HeadstartError(f"Best(score={self.score!r}): its runs record {', '.join(recorded_metrics(run))}")
             _check_moment("Best", run, self.at)
 
@@ -263,6 +264,12 @@ class Run:
     def cell(self) -> str:
         """The identity of the cell: 80 bits of the SHA-256 of its canonical JSON, in hexadecimal."""
         return identity(self.json)
+
+    def _repr_html_(self) -> str:
+        """Its settings for notebooks."""
+        return html_table(
+            f"Run, cell {self.cell}, seed {self.seed}", ("setting", "value"), settings(encode(self)).items()
+        )
 
     @property
     def sources(self) -> "tuple[tuple[Run, At], ...]":

@@ -8,36 +8,9 @@ from headstart.cli import main
 from headstart.lab.ledger import Edition
 
 STUDY = "less_data/mini_and_full_batch_mlp"
-COMMANDS = ["list", "run", "show", "figure", "check", "explain", "export", "report", "version"]
-CLAIM_FIELDS = (
-    ["id", "kind", "statement", "paper", "estimate", "low", "high", "known", "arrivals", "horizon", "beside", "verdict"]
-)  # fmt: skip
-
-
-@pytest.fixture
-def call(capsys, monkeypatch, tmp_path):
-    """Call the command line in an empty place; returns (exit code, standard output, standard error)."""
-    monkeypatch.setenv("HEADSTART_STORE", str(tmp_path / "store.sqlite"))
-    monkeypatch.chdir(tmp_path)
-
-    def call(*args):
-        code = 0
-        try:
-            main(args)
-        except SystemExit as exit:
-            code = exit.code or 0
-        out, err = capsys.readouterr()
-        return code, out, err
-
-    return call
-
-
-@pytest.fixture(scope="session")
-def smoke_store(tmp_path_factory):
-    """A store that holds the smoke preset of the first study."""
-    path = tmp_path_factory.mktemp("smoke") / "store.sqlite"
-    main(["run", STUDY, "--preset", "smoke", "--jobs", "1", "--store", str(path)])
-    return str(path)
+COMMANDS = ["list", "run", "show", "figure", "check", "explain", "export", "report", "version", "gc", "check-store"]
+CLAIM_FIELDS = ["id", "kind", "statement", "paper", "estimate", "low", "high"]
+CLAIM_FIELDS += ["known", "arrivals", "horizon", "axis", "beside", "verdict"]
 
 
 @pytest.mark.parametrize("command", COMMANDS)
@@ -109,7 +82,9 @@ def test_show_prints_the_study_with_its_claims(call, smoke_store):
     assert {"study", "paper", "figures", "preset", "seeds", "commit", "machine", "minutes", "claims"} <= set(data)
     assert data["preset"] == "smoke"
     assert all(list(claim) == CLAIM_FIELDS for claim in data["claims"])
-    assert all(choice["inside"] and len(choice["tries"]) >= 8 for choice in data["choices"].values())
+    choices = data["choices"].values()
+    assert all(choice["inside"] or not choice["learned"] for choice in choices)
+    assert all(len(choice["tries"]) >= 5 for choice in choices)
 
 
 def test_show_before_a_run_prints_the_method_and_the_command(call):
@@ -139,6 +114,25 @@ def test_check_strict_exits_with_1_exactly_when_a_claim_does_not_hold(call, smok
             store.studies.finish(Edition(STUDY, preset, "{}"), [], {**report, "preset": preset, "claims": claims})
         assert call("check", "--strict", "--store", str(path))[0] == code
         assert call("check", "--store", str(path))[0] == 0
+
+
+def test_check_strict_asks_primary_claims_where_there_are_some_and_names_those_that_failed(call, smoke_store, tmp_path):
+    path = tmp_path / "kinds.sqlite"
+    report = json.loads(call("check", "--json", "--store", smoke_store)[1])[0]
+    first, second, *others = [{**claim, "verdict": "holds", "kind": "secondary"} for claim in report["claims"]]
+    no, primary, rest = {"verdict": "does not hold"}, {"kind": "primary"}, len(others)
+    for claims, failed, said in [
+        ([{**first, **primary}, {**second, **no}], [], f"1 holds; others: {rest} hold, 1 does not hold"),
+        ([{**first, **primary, **no}, second], ["1"], f"1 does not hold; others: {rest + 1} hold"),
+        ([{**first, **no}, {**second, **no}], ["1", "2"], f"none; others: {rest} hold, 2 do not hold"),
+    ]:
+        claims = [{**claim, "id": str(i)} for i, claim in enumerate([*claims, *others], 1)]
+        with hs.open_store(path) as store:
+            store.studies.finish(Edition(STUDY, "laptop", "{}"), [], {**report, "preset": "laptop", "claims": claims})
+        code, out, err = call("check", "--strict", "--store", str(path))
+        assert code == bool(failed)
+        assert [line.partition(f"{STUDY} (laptop): ")[2].partition(",")[0] for line in err.splitlines()] == failed
+        assert out.splitlines()[-1] == f"primary claims: {said}"
 
 
 @pytest.mark.parametrize(("format", "magic"), [("png", b"\x89PNG"), ("pdf", b"%PDF"), ("svg", b"<?xml")])
@@ -183,7 +177,7 @@ def test_a_second_run_trains_nothing_and_more_seeds_extend_it(call, smoke_store,
 
 
 def test_report_writes_picture_page_and_json_and_renews_the_readme(call, smoke_store, tmp_path):
-    from headstart.lab.report import BEGIN, END
+    from headstart.lab.overview import BEGIN, END
 
     (tmp_path / "README.md").write_text(f"before\n{BEGIN}\nstale\n{END}\nafter\n")
     assert call("report", "less_data", "--preset", "smoke", "--store", smoke_store)[0] == 0
@@ -196,10 +190,13 @@ def test_report_writes_picture_page_and_json_and_renews_the_readme(call, smoke_s
     assert text.startswith("before")
     assert text.endswith("after\n")
     assert "stale" not in text
-    verdicts = [claim["verdict"] for claim in data["claims"]]
-    # Claims of version 0.1 are secondary: they stand beside the columns of primary ones.
-    counts = " / ".join(str(verdicts.count(v)) for v in ("holds", "absent", "undecided", "does not hold"))
-    assert f"{STUDY}.md), smoke | {data['figures']} | 0 | 0 | 0 | 0 | {counts} |" in text
+
+    def counts(primary):
+        verdicts = [claim["verdict"] for claim in data["claims"] if (claim["kind"] == "primary") == primary]
+        return [str(verdicts.count(v)) for v in ("holds", "absent", "undecided", "does not hold")]
+
+    primary, others = " | ".join(counts(True)), " / ".join(counts(False))
+    assert f"{STUDY}.md), smoke | {data['figures']} | {primary} | {others} |" in text
     for claim in data["claims"]:
         assert claim["statement"].replace("|", "\\|") in base.with_suffix(".md").read_text()
 
@@ -231,15 +228,15 @@ def test_a_corrupt_chunk_and_a_newer_format_are_one_line_errors_and_repair_mends
     assert "format 7" in err
 
 
-def test_explain_counts_runs_that_studies_share_once(tmp_path, capsys):
-    store = str(tmp_path / "s.sqlite")
+def test_explain_counts_runs_that_studies_share_once(tmp_path, capsys, monkeypatch):
+    monkeypatch.setenv("HEADSTART_STORE", str(tmp_path / "s.sqlite"))
 
     def rows(*names):
-        main(["explain", *names, "--json", "--store", store])
+        main(["explain", *names, "--json"])
         return json.loads(capsys.readouterr().out)
 
     together = [row for row in rows("less_data", "--only", "mlp") if row["study"] == "less_data/random_labels"]
     alone = rows("less_data/random_labels")
     assert sum(row["runs"] for row in together) < sum(row["runs"] for row in alone)
-    main(["explain", "less_data", "--only", "mlp", "--store", store])
+    main(["explain", "less_data", "--only", "mlp"])
     assert "count once" in capsys.readouterr().out

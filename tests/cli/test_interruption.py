@@ -1,11 +1,13 @@
 """Runs that are killed or interrupted lose nothing and end with the same claims."""
 
 import json
+import os
 import signal
 import sqlite3
 import subprocess
 import sys
 import time
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -96,7 +98,10 @@ def test_worker_processes_die_with_the_run_that_was_killed(tmp_path):
     assert not alive, "workers outlive the run that was killed"
 
 
-@pytest.mark.parametrize(("sent", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)], ids=["ctrl-c", "sigterm"])
+STOPS = [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)]
+
+
+@pytest.mark.parametrize(("sent", "code"), STOPS, ids=["ctrl-c", "sigterm", "sighup"])
 def test_a_stop_keeps_what_is_finished_and_says_so_in_the_exit_code(tmp_path, undisturbed, sent, code):
     path = tmp_path / "s.sqlite"
     process = start(path)
@@ -108,6 +113,42 @@ def test_a_stop_keeps_what_is_finished_and_says_so_in_the_exit_code(tmp_path, un
     assert "Traceback" not in err
     assert finished_runs(path) >= 5
     assert claims(path) == undisturbed
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("sent", "code"), STOPS[1:], ids=["sigterm", "sighup"])
+def test_a_signal_to_the_workers_too_lets_them_write_their_checkpoints(tmp_path, sent, code):
+    """A batch system ends every process of a job, and so does a terminal that closes."""
+    study = Path(__file__).parents[1] / "studies" / "users_study.py"
+    path = tmp_path / "s.sqlite"
+    call = [sys.executable, "-m", "headstart", "run", str(study), "--set", "steps=2000000", "--jobs", "2"]
+    call += ["--store", str(path)]
+    process = subprocess.Popen(call, stderr=subprocess.PIPE, text=True, start_new_session=True)
+    began = time.monotonic()
+    while len(list(path.with_name("s.sqlite.checkpoints").glob("*.safetensors"))) < 2:
+        assert process.poll() is None, process.communicate()
+        assert time.monotonic() - began < 120
+        time.sleep(0.1)
+    checkpoints = {p: p.stat().st_mtime_ns for p in path.with_name("s.sqlite.checkpoints").glob("*.safetensors")}
+    os.killpg(process.pid, sent)
+    _, err = process.communicate(timeout=60)
+    assert process.returncode == code, err
+    assert "the same command goes on from there" in err
+    assert "Traceback" not in err
+    assert all(p.stat().st_mtime_ns > before for p, before in checkpoints.items())
+
+
+@pytest.mark.slow
+def test_under_nohup_a_closed_terminal_stops_nothing(tmp_path, undisturbed):
+    call = [*CALL, *LONGER, "--store", str(tmp_path / "s.sqlite")]
+    ignore = partial(signal.signal, signal.SIGHUP, signal.SIG_IGN)
+    process = subprocess.Popen(call, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, preexec_fn=ignore)
+    wait_for_runs(process, tmp_path / "s.sqlite", 5)
+    process.send_signal(signal.SIGHUP)
+    out, err = process.communicate(timeout=300)
+    assert process.returncode == 0, err
+    report = json.loads(out)
+    assert (report["claims"], report["learning_rates"]) == undisturbed
 
 
 @pytest.mark.slow

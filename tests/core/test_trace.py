@@ -1,5 +1,7 @@
 """Traces and collections of them."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -78,6 +80,35 @@ def test_an_axis_is_shown_with_and_without_what_the_sources_cost():
     assert frame.to_pandas()["before_samples"].tolist() == [24, 24]
 
 
+def with_settings(seed, **settings):
+    return replace(make_trace([0.5, 0.6], seed), settings={"task": "Parity", "task.dim": 6, **settings})
+
+
+def test_the_settings_that_differ_are_columns_and_the_others_are_not():
+    small, large = (Traces((with_settings(0, **{"optimizer.lr": lr}),)) for lr in (0.1, 0.2))
+    both = small + large
+    assert both.differing() == ["optimizer.lr"]
+    frame = both.to_pandas()
+    assert frame.groupby("optimizer.lr")["test_accuracy"].last().to_dict() == {0.1: 0.6, 0.2: 0.6}
+    assert "task.dim" not in frame.columns
+    assert "optimizer.lr" not in small.to_pandas().columns
+    with pytest.raises(HeadstartError, match="add traces to traces"):
+        small + 1
+
+
+def test_a_setting_that_only_one_has_is_empty_for_the_others():
+    both = Traces((with_settings(0, **{"plan.size": 16}), with_settings(1)))
+    assert both.to_pandas()["plan.size"].isna().tolist() == [False, False, True, True]
+
+
+def test_a_trace_shows_itself_in_a_notebook_and_names_are_escaped():
+    shown = replace(make_trace([0.5, 0.75]), cell="<script>")._repr_html_()
+    assert "<td>test_accuracy</td><td>0.5</td><td>0.75</td>" in shown
+    assert "&lt;script&gt;" in shown
+    assert "<script>" not in shown
+    assert "0 records" in make_trace([])._repr_html_()
+
+
 def test_traces_draw_every_run_and_the_mean_of_a_cell():
     from matplotlib import pyplot
 
@@ -90,6 +121,9 @@ def test_traces_draw_every_run_and_the_mean_of_a_cell():
     assert traces[:1].plot("test_accuracy", axis="samples", ax=ax) is ax
     assert ax.get_xlabel() == "samples"
     assert len(ax.get_lines()) == 4
+    slow, fast = (replace(with_settings(0, **{"optimizer.lr": lr}), cell=f"at {lr}") for lr in (0.1, 0.2))
+    Traces((slow, fast)).plot(ax=ax)
+    assert [text.get_text() for text in ax.get_legend().get_texts()][-1] == "optimizer.lr=0.2 (1)"
     with pytest.raises(HeadstartError, match="nonsense"):
         traces.plot("nonsense", ax=ax)
     with pytest.raises(HeadstartError, match="there are no traces"):

@@ -3,11 +3,13 @@
 import importlib
 import importlib.util
 import inspect
+import json
 import re
 import shlex
 import shutil
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -15,6 +17,7 @@ import pytest
 
 import headstart
 from headstart.cli import main
+from headstart.lab import provenance
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
@@ -94,36 +97,117 @@ def test_the_tour_names_every_command(capsys):
     assert set(offered) - {"version"} == {command for command, *_ in commands(page("first_steps"))}
 
 
-def test_the_example_study_does_what_its_page_shows(desk, capsys):
-    text = page("add_a_study")
-    write_files(text, desk)
-    for command, *args in commands(text):
+def follow(text, file):
+    """Do what a page shows of a study file, on its smoke preset."""
+    for command, *args in (call for call in commands(text) if f"./{file}" in call):
         # Without a preset `run` and `explain` would take the laptop's, which is for people.
         smoke = ["--preset", "smoke"] if command in ("run", "explain") and "--preset" not in args else []
         main([command, *args, *smoke, *(["--jobs", "1"] if command == "run" else [])])
+
+
+def test_the_example_study_does_what_its_page_shows(desk, capsys):
+    text = page("add_a_study")
+    write_files(text, desk)
+    follow(text, "my_study.py")
+    main(["check", "mine"])
     printed = capsys.readouterr().out
     assert '"study": "mine/half_of_parity"' in printed
+    assert "primary claims: 1" in printed
     assert (desk / "half.svg").read_text().startswith("<?xml")
     assert len((desk / "half.csv").read_text().splitlines()) > 2
 
 
-def test_the_example_task_keeps_the_contract_of_tasks(desk, monkeypatch):
-    write_files(page("add_a_task"), desk)
-    from majority import Majority
+def test_the_second_study_sweeps_two_axes_measures_on_the_way_and_starts_from_another_run(desk, capsys):
+    text = page("add_a_study")
+    write_files(text, desk)
+    follow(text, "begin_small.py")
+    assert "every claim comes out as published" in capsys.readouterr().out
+    main(["show", "./begin_small.py", "--json"])
+    report = json.loads(capsys.readouterr().out)
+    assert {claim["id"]: claim["kind"] for claim in report["claims"]} == {"samples": "primary", "support": "control"}
+    assert all(claim["low"] <= claim["estimate"] <= claim["high"] for claim in report["claims"])
+    for choice in report["choices"].values():
+        values = [each["values"] for each in choice["tries"]]
+        assert {each["optimizer.weight_decay"] for each in values} == {0.0, 0.1}
+        assert len({each["optimizer.lr"] for each in values}) >= 5
+        assert {each["num_seeds"] for each in choice["tries"]} == {2, 4}  # halved once
+        assert choice["by"] == "the restricted mean time to 0.9, in steps"
+    from begin_small import OnSupport
 
-    spec = importlib.util.spec_from_file_location("contract_of_tasks", ROOT / "tests/contracts/test_tasks.py")
-    contract = importlib.util.module_from_spec(spec)
-    # Its dataclasses look themselves up here.
-    monkeypatch.setitem(sys.modules, spec.name, contract)
-    spec.loader.exec_module(contract)
-    row = contract.Row(Majority(7), 0, 1, lambda task, seed, x: np.sign(x.sum(axis=1)))
+    with headstart.open_store() as store:
+        begun, fresh = (store.traces(study="mine/begin_small", arm=arm) for arm in ("begun", "fresh"))
+        seen = [store.measured.get(trace.cell, trace.seed, OnSupport()) for trace in (*begun, *fresh)]
+    assert {(trace.before.steps, trace.before.samples) for trace in begun} == {(6, 6 * 32)}
+    assert {trace.before.steps for trace in fresh} == {0}
+    assert all(arrays["step"].tolist() == [0, 10, 20, 30, 40, 50, 60] for arrays in seen)
+    assert all(((arrays["share"] > 0) & (arrays["share"] < 1)).all() for arrays in seen)
+
+
+@pytest.fixture
+def contract(monkeypatch):
+    """The contract tests of a noun as a module."""
+
+    def load(noun):
+        spec = importlib.util.spec_from_file_location(f"contract_of_{noun}", ROOT / f"tests/contracts/test_{noun}.py")
+        module = importlib.util.module_from_spec(spec)
+        # Its dataclasses look themselves up here.
+        monkeypatch.setitem(sys.modules, spec.name, module)
+        spec.loader.exec_module(module)
+        return module
+
+    return load
+
+
+def joined(contract, rows):
+    """The tests of the contract of tasks that all of these rows join."""
     tests = [f for name, f in vars(contract).items() if name.startswith("test_")]
     tests = [test for test in tests if list(inspect.signature(test).parameters) == ["row"]]
-    # Those that every row of TASKS joins: others are of finite data, of classes, or of single-index models alone.
-    joined = [test for test in tests if all(row in test.pytestmark[0].args[1] for row in contract.TASKS)]
-    assert len(joined) > 5
-    for test in joined:
-        test(row)
+    return [test for test in tests if all(row in test.pytestmark[0].args[1] for row in rows)]
+
+
+def loudest_channel(task, seed, x):
+    return np.square(x).reshape(-1, task.channels, task.length).sum(axis=2).argmax(axis=1)
+
+
+def test_the_example_tasks_keep_the_contract_of_tasks(desk, contract):
+    write_files(page("add_a_task"), desk)
+    from loudest import Loudest
+    from majority import Majority
+
+    contract = contract("tasks")
+    majority = contract.Row(Majority(7), 0, 1, lambda task, seed, x: np.sign(x.sum(axis=1)))
+    loudest = contract.Row(Loudest(3, 4), 1, 2 / 3, loudest_channel)
+    for row, others in ((majority, contract.TASKS), (loudest, contract.CLASSES)):
+        tests = joined(contract, others)
+        assert len(tests) > 5
+        for test in tests:
+            test(row)
+        for stream in (headstart.Stream.DATA, headstart.Stream.EVALUATION):
+            contract.test_a_target_is_the_stated_function_of_its_point(row, stream)
+
+
+def test_the_example_methods_keep_the_contract_of_methods(desk, contract, tmp_path):
+    write_files(page("add_a_method"), desk)
+    from flipped_labels import FlippedLabels
+    from waiting import Waiting
+
+    contract = contract("methods")
+    loop, ensemble, fused = (each.values[0] for each in contract.ENGINES)
+    flipped = replace(contract.PARITY, methods=(FlippedLabels(0.2),))
+    waiting = replace(contract.DEEP, methods=(Waiting(steps=15),))
+    assert fused.supports(waiting) == "it lacks transformed gradients"
+    for run, engines in ((flipped, (loop, ensemble, fused)), (waiting, (loop, ensemble))):
+        for engine in engines:
+            contract.test_a_method_changes_the_run_and_leaves_the_test_set(engine, run)
+            folder = tmp_path / f"{type(run.methods[0]).__name__}_{engine.name}"
+            folder.mkdir()
+            contract.test_an_interrupted_run_goes_on_exactly(engine, run, folder)
+        for engine in engines[1:]:
+            contract.test_an_engine_agrees_with_the_loop_on_every_record(engine, run)
+    contract.test_members_of_the_fused_engine_do_not_depend_on_who_they_share_a_call_with(flipped)
+    for method in (FlippedLabels(0.0), Waiting(steps=0)):
+        for engine in (loop, ensemble, fused):
+            contract.test_the_neutral_element_of_a_method_is_the_untouched_run(engine, method)
 
 
 def test_the_reference_has_every_public_name():
@@ -144,13 +228,14 @@ def build(source, target):
 
 
 @pytest.mark.slow
-def test_the_site_builds_without_a_warning_before_and_after_a_study_is_reported(desk):
+def test_the_site_builds_without_a_warning_before_and_after_a_study_is_reported(desk, monkeypatch):
     for module in ("sphinx", "myst_parser", "furo"):
         pytest.importorskip(module, reason="make docs installs it")
     source, target = desk / "docs", desk / "html"
     shutil.copytree(DOCS, source, ignore=shutil.ignore_patterns("_build", "results"))
     assert "No study has been reported yet" in build(source, target)
     write_files(page("add_a_study"), desk)
+    monkeypatch.setattr(provenance, "commit", lambda: "0123456789")  # a page of results needs committed code
     main(["run", "./my_study.py", "--preset", "smoke", "--jobs", "1"])
     main(["report", "./my_study.py", "--out", str(source / "results")])
     page_of_results = build(source, target)

@@ -26,3 +26,8 @@ def test_a_stale_page_has_a_banner_and_no_other_has():
     listed = set((RESULTS / STALE).read_text().split())
     for name, path in reported().items():
         assert (BANNER in path.with_suffix(".md").read_text()) == (name in listed), name
+
+
+def test_no_page_is_a_draft():
+    drafts = [name for name, path in reported().items() if json.loads(path.read_text()).get("draft")]
+    assert not drafts, "headstart report them again, from committed code"

@@ -21,7 +21,7 @@ pytestmark = [
 ]
 ROWS, LENGTH = 96, 6
 SCHEDULE = hs.PhaseSchedule([hs.Phase(size=16, steps=6)], everything=8)
-AUTO = hs.PhaseSchedule.auto(1 / 6, 2 / 3, 3, steps=14, target=0.5, max_epochs=2)
+AUTO = hs.PhaseSchedule.auto(1 / 6, 2 / 3, 3, steps=14, target=0.5, max_epochs=2, everything=2)
 
 
 class Sentences(Dataset):
@@ -100,6 +100,10 @@ def test_the_trainer_sees_the_batches_of_the_schedule(tmp_path, accumulate):
     assert run.state.global_step == 14
     phases = {entry["step"]: entry["phase"] for entry in run.state.log_history if "phase" in entry}
     assert phases == {step: int(step > 6) for step in range(1, 15)}
+    seen = {entry["step"]: entry["rows_seen"] for entry in run.state.log_history if "rows_seen" in entry}
+    rows = 4 * accumulate
+    assert seen[1] == pytest.approx(rows / ROWS)
+    assert seen[14] == pytest.approx((16 + 8 * rows * 80 / 96) / ROWS)
 
 
 @pytest.mark.parametrize("schedule", [SCHEDULE, AUTO], ids=["explicit", "auto"])
@@ -121,23 +125,30 @@ def test_an_auto_schedule_advances_by_the_training_accuracy_and_says_so_in_its_c
     run.train()
     state = json.loads((tmp_path / "checkpoint-14" / STATE_FILE).read_text())
     # An epoch of 16 rows is 4 steps; the loader fetches one batch ahead of the report.
-    assert state["stretches"] == [[0, 0], [1, 4], [2, 12]]
+    assert state["stretches"] == [[0, 0], [1, 4], [3, 12]]
     never = trainer(tmp_path, AUTO, metric=lambda outputs, inputs: 0.0)
     never.train()
-    assert never.phase_sampler.state_dict()["stretches"] == [[0, 0], [1, 8]]
+    assert never.phase_sampler.state_dict()["stretches"] == [[0, 0], [1, 8], [3, 12]]
+
+
+def test_a_metric_that_is_no_number_is_named(tmp_path):
+    with pytest.raises(hs.HeadstartError, match=r"report\(metric=nan\): give one finite number"):
+        trainer(tmp_path, AUTO, metric=lambda outputs, inputs: float("nan")).train()
 
 
 def test_rules_split_the_trainers_own_groups(tmp_path):
     model = bert()
     before = weights(model)
-    rules = {"query_key": 3.0, "readout": hs.Scale(init=2.0), "*LayerNorm*": 0.5}
-    run = trainer(tmp_path, model=model, rules=rules, arguments={"weight_decay": 0.1})
+    rules = {"query_key": 3.0, "readout": hs.Scale(init=2.0), "*LayerNorm*": 0.5, "input": 7.0}
+    options = {"rules": rules, "roles": {"bert.pooler.dense.weight": "input"}, "arguments": {"weight_decay": 0.1}}
+    run = trainer(tmp_path, model=model, **options)
     run.create_optimizer()
     names = {id(p): name for name, p in model.named_parameters()}
     rate = {names[id(p)]: (g["lr"], g["weight_decay"]) for g in run.optimizer.param_groups for p in g["params"]}
     assert len(rate) == len(names)
     query = "bert.encoder.layer.0.attention.self.query"
     assert rate[f"{query}.weight"] == (pytest.approx(0.03), 0.1)
+    assert rate["bert.pooler.dense.weight"] == (pytest.approx(0.07), 0.1)
     assert rate[f"{query}.bias"] == (pytest.approx(0.01), 0.0)
     assert rate["bert.embeddings.LayerNorm.weight"] == (pytest.approx(0.005), 0.0)
     assert torch.equal(model.classifier.weight, 2 * before["classifier.weight"])

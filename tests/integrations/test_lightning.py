@@ -1,5 +1,7 @@
 """Lightning on a schedule: its batches, exact resume in the middle of the epoch, and a Trainer that does not fit."""
 
+from pathlib import Path
+
 import pytest
 
 pytest.importorskip("lightning")
@@ -26,7 +28,7 @@ pytestmark = [
 ]
 ROWS = 96
 SCHEDULE = hs.PhaseSchedule([hs.Phase(size=16, steps=6)], everything=8)
-AUTO = hs.PhaseSchedule.auto(1 / 6, 2 / 3, 3, steps=14, target=0.5, max_epochs=2)
+AUTO = hs.PhaseSchedule.auto(1 / 6, 2 / 3, 3, steps=14, target=0.5, max_epochs=2, everything=2)
 
 
 class Regression(lightning.LightningModule):
@@ -65,9 +67,8 @@ def data(schedule=SCHEDULE, **options):
 def fit(model, module, folder, resume=None, stop=None, **options):
     saving = ModelCheckpoint(folder, filename="{step}", every_n_train_steps=5, save_top_k=-1)
     trainer = lightning.Trainer(
-        **{"max_epochs": 1, **options},
+        **{"max_epochs": 1, "logger": False, **options},
         accelerator="cpu",
-        logger=False,
         use_distributed_sampler=False,
         enable_progress_bar=False,
         enable_model_summary=False,
@@ -101,7 +102,7 @@ def test_a_resumed_epoch_sees_what_the_first_did_not(tmp_path, schedule, asks, n
 def test_an_auto_schedule_advances_by_what_the_step_returns(tmp_path):
     module = data(AUTO)
     fit(Regression(metric=0.9), module, tmp_path)
-    assert module.loader.state_dict()["stretches"] == [[0, 0], [1, 4], [2, 12]]
+    assert module.loader.state_dict()["stretches"] == [[0, 0], [1, 4], [3, 12]]
 
 
 @pytest.mark.parametrize(
@@ -124,6 +125,28 @@ def test_the_callback_needs_a_phased_loader(tmp_path):
     loader = torch.utils.data.DataLoader(data().dataset, batch_size=4)
     with pytest.raises(hs.HeadstartError, match="DataLoader; use PhasedDataModule"):
         trainer.fit(Regression(), loader)
+
+
+def test_an_auto_schedule_without_the_callback_that_tells_it_a_metric_is_refused():
+    trainer = lightning.Trainer(max_epochs=1, accelerator="cpu", logger=False, enable_progress_bar=False)
+    with pytest.raises(hs.HeadstartError, match=r"auto schedule must be told a metric.*PhaseCallback"):
+        trainer.fit(Regression(metric=0.9), datamodule=data(AUTO))
+
+
+def test_a_metric_that_is_no_number_is_named(tmp_path):
+    with pytest.raises(hs.HeadstartError, match=r"report\(metric=nan\)"):
+        fit(Regression(metric=float("nan")), data(AUTO), tmp_path)
+
+
+def test_any_logger_gets_the_phase_and_the_rows_seen(tmp_path):
+    logger = lightning.pytorch.loggers.CSVLogger(tmp_path)
+    fit(Regression(), data(), tmp_path, logger=logger, log_every_n_steps=1)
+    lines = (Path(logger.log_dir) / "metrics.csv").read_text().splitlines()
+    entries = [dict(zip(lines[0].split(","), line.split(","), strict=True)) for line in lines[1:]]
+    assert [float(entry["phase"]) for entry in entries] == [0.0] * 6 + [1.0] * 8
+    assert [float(entry["rows_seen"]) for entry in entries[:6]] == pytest.approx(
+        [4 / 96, 8 / 96, 12 / 96] + [16 / 96] * 3
+    )
 
 
 def test_other_data_comes_from_another_module():

@@ -13,6 +13,7 @@ from headstart.lab.archive import recheck, write_archive
 from headstart.lab.arms import FIRST_SELECTION_SEED
 from headstart.lab.conduct import conduct
 from headstart.lab.progress import Silent
+from headstart.lab.schema import SEALED, seal
 
 MEASURE = hs.Distance(hs.Every(10))
 
@@ -81,10 +82,15 @@ def test_an_archive_has_no_curves_of_sweeps_and_nothing_of_other_runs(archived):
 def test_a_changed_number_is_seen(archived, capsys):
     path, _ = archived
     with sqlite3.connect(path) as db:
-        (text,) = db.execute("SELECT json FROM reports").fetchone()
+        *key, text, created = db.execute(f"SELECT {', '.join(SEALED['reports'].columns)} FROM reports").fetchone()
         report = json.loads(text)
         report["claims"][0]["verdict"] = "absent"
         db.execute("UPDATE reports SET json = ?", (json.dumps(report),))
+        db.commit()
+        with pytest.raises(hs.HeadstartError, match="corrupt"):
+            recheck(path, find)
+        # Somebody who knows how rows are sealed may change a verdict, and is found out all the same.
+        db.execute("UPDATE reports SET seal = ?", (seal((*key, json.dumps(report), created)),))
     (found,) = recheck(path, find)
     assert found.differing == ["time"]
 

@@ -196,7 +196,7 @@ def test_a_damaged_measurement_is_refused_and_repair_drops_it(tmp_path):
     with hs.open_store(tmp_path / "s.sqlite") as store:
         hs.train(parity_run(), store=store, measures=(hs.Distance(),))
         store._db.execute("UPDATE measured SET data = zeroblob(length(data))")
-        with pytest.raises(hs.HeadstartError, match="corrupt; add --repair"):
+        with pytest.raises(hs.HeadstartError, match=r"corrupt.*--repair"):
             hs.train(parity_run(), store=store, measures=(hs.Distance(),))
         store.repair()
         assert hs.train(parity_run(), store=store, measures=(hs.Distance(),)).measured(hs.Distance())

@@ -9,8 +9,8 @@ from matplotlib.figure import Figure
 
 import headstart as hs
 from headstart.lab.areas import GapDifference, better
-from headstart.lab.claims import GapRatio
 from headstart.lab.colours import CYCLE
+from headstart.lab.estimates import GapRatio
 from headstart.lab.panels import arms_of, shaded, small_and_large, with_medians
 from headstart.lab.store import summarise
 from headstart.studies.less_data import mean_curve_panel

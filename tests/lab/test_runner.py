@@ -1,6 +1,10 @@
+import signal
+import subprocess
+import sys
 from collections import deque
 from concurrent.futures import Future
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -229,3 +233,31 @@ def test_two_small_groups_on_two_slots_stay_whole():
 def test_one_small_group_on_two_slots_is_shared():
     assert calls_of([(8, 8, 1.0)], slots=2) == {0: [4, 4]}
     assert calls_of([(24, 8, 1.0)], slots=2) == {0: [6, 6, 6, 6]}
+
+
+KILLED = """
+import os, signal, sys
+sys.path.insert(0, sys.argv[2])
+from pathlib import Path
+import headstart as hs
+from headstart.core.files import replacing
+from small_runs import parity_run
+with hs.open_store(sys.argv[1]) as store:
+    hs.train(parity_run(), store=store)
+    for run in (parity_run(), parity_run().at(5)):
+        store.checkpoint_path(run).parent.mkdir(exist_ok=True)
+        store.checkpoint_path(run).write_bytes(b"left behind")
+    with replacing(store.checkpoint_path(run)):
+        os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def test_what_a_kill_left_in_the_folder_of_checkpoints_is_swept(tmp_path):
+    call = [sys.executable, "-c", KILLED, str(tmp_path / "s.sqlite"), str(Path(__file__).parent)]
+    assert subprocess.run(call).returncode == -signal.SIGKILL
+    with hs.open_store(tmp_path / "s.sqlite") as store:
+        folder = store.checkpoint_path(parity_run()).parent
+        assert len(list(folder.iterdir())) == 3
+        hs.train(parity_run().at(1), store=store)
+        # The checkpoint of a run that is not stored stays: whoever asks for it goes on from there.
+        assert list(folder.iterdir()) == [store.checkpoint_path(parity_run().at(5))]

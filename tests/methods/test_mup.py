@@ -1,5 +1,6 @@
 """muP: at its base width the standard parametrisation, elsewhere that of the authors' own package."""
 
+import copy
 from dataclasses import replace
 
 import numpy as np
@@ -15,7 +16,7 @@ from headstart.engines.engine import Job
 from headstart.engines.loop import Loop
 from headstart.lab import coordinate_check
 from headstart.losses import MSE
-from headstart.methods import MuP
+from headstart.methods import MuP, mup_groups
 from headstart.models import MLP
 from headstart.optimizers import SGD, AdamW
 from headstart.plans import Online
@@ -118,3 +119,107 @@ def test_bad_input_is_refused():
         coordinate_check(lambda m: RUN, (8,))
     with pytest.raises(HeadstartError, match="12 steps"):
         coordinate_check(lambda m: RUN, (WIDTH,), steps=(13,))
+
+
+VOCABULARY, PLACES = 64, 8
+
+
+def gpt2(width, tied=True):
+    transformers = pytest.importorskip("transformers")
+    transformers.logging.set_verbosity_error()
+    torch.manual_seed(0)
+    sizes = {"vocab_size": VOCABULARY, "n_positions": PLACES, "n_embd": width, "n_layer": 1, "n_head": 4}
+    none = {"resid_pdrop": 0.0, "embd_pdrop": 0.0, "attn_pdrop": 0.0, "bos_token_id": 0, "eos_token_id": 0}
+    return transformers.GPT2LMHeadModel(transformers.GPT2Config(**sizes, **none, tie_word_embeddings=tied))
+
+
+@pytest.fixture
+def one_thread():
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(threads)
+
+
+def growth_of_logits(tied, groups):
+    """(of the logits, of their change) from width 32 to 512 after three steps of Adam at the rate of width 32."""
+    symbols = torch.randint(0, VOCABULARY, (8, PLACES), generator=torch.Generator().manual_seed(1))
+    sizes = []
+    for width in (32, 512):
+        model = gpt2(width, tied)
+        optimizer = torch.optim.Adam(groups(model, gpt2(32, tied)))
+        before = model(symbols).logits.detach()
+        for _ in range(3):
+            optimizer.zero_grad()
+            model(input_ids=symbols, labels=symbols).loss.backward()
+            optimizer.step()
+        after = model(symbols).logits.detach()
+        sizes.append((after.std().item(), (after - before).std().item()))
+    return [wide / narrow for narrow, wide in zip(*sizes, strict=True)]
+
+
+@pytest.mark.usefixtures("one_thread")
+@pytest.mark.parametrize("tied", [True, False], ids=["tied", "untied"])
+def test_the_logits_of_a_wide_gpt2_stay_as_large_as_those_of_a_narrow_one(tied):
+    """By a factor of 6.4 where a tied head is not divided by the ratio of widths."""
+    under_mup = growth_of_logits(tied, lambda model, base: mup_groups(model, base, lr=0.01))
+    assert all(0.5 < growth < 1.6 for growth in under_mup)
+    standard = growth_of_logits(tied, lambda model, base: [{"params": model.parameters(), "lr": 0.01}])
+    assert all(growth > 3 for growth in standard)
+
+
+class TiedLanguageModel(torch.nn.Module):
+    """An embedding, two layers, and a head that shares the embedding's tensor."""
+
+    def __init__(self, width, readout=None):
+        super().__init__()
+        self.wte = torch.nn.Embedding(VOCABULARY, width)
+        self.up, self.down = (torch.nn.Linear(width, width, bias=False) for _ in range(2))
+        if readout is None:
+            self.head = torch.nn.Linear(width, VOCABULARY, bias=False)
+            self.head.weight = self.wte.weight
+        else:
+            self.head = readout(self.wte.weight, bias=False)
+
+    def forward(self, symbols):
+        return self.head(self.down(torch.relu(self.up(self.wte(symbols)))))
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize(("optimizer", "lr"), [("adam", 0.01), ("sgd", 0.1)])
+def test_tied_weights_under_mup_are_those_of_the_authors_shared_readout(optimizer, lr):
+    def theirs(width):
+        return TiedLanguageModel(width, mup.MuSharedReadout)
+
+    torch.manual_seed(0)
+    model, package = TiedLanguageModel(WIDTH), theirs(WIDTH)
+    package.load_state_dict(model.state_dict())
+    mup.set_base_shapes(package, theirs(BASE), delta=theirs(2 * BASE), rescale_params=False)
+    kinds = {
+        "adam": (torch.optim.Adam, mup.MuAdam),
+        "sgd": (torch.optim.SGD, mup.MuSGD),
+    }[optimizer]
+    ours = kinds[0](mup_groups(model, TiedLanguageModel(BASE), lr=lr, optimizer=optimizer))
+    others = kinds[1](package.parameters(), lr=lr)
+    symbols = torch.randint(0, VOCABULARY, (200,), generator=torch.Generator().manual_seed(1))
+    for _ in range(STEPS):
+        for network, steps in ((model, ours), (package, others)):
+            steps.zero_grad()
+            torch.nn.functional.cross_entropy(network(symbols), symbols.flip(0)).backward()
+            steps.step()
+    assert torch.allclose(model(symbols), package(symbols), rtol=1e-3, atol=1e-4)
+    assert torch.allclose(model.wte.weight, package.wte.weight, rtol=1e-3, atol=1e-4)
+
+
+def test_a_tied_head_is_divided_once_by_the_ratio_of_widths_and_not_at_the_base_width():
+    symbols = torch.arange(10)
+    model = TiedLanguageModel(WIDTH)
+    before = model(symbols)
+    for _ in range(2):
+        mup_groups(model, TiedLanguageModel(BASE), lr=0.1)
+    assert torch.allclose(model(symbols) * (WIDTH / BASE), before, atol=1e-5)
+    assert torch.allclose(copy.deepcopy(model)(symbols), model(symbols))
+    same = TiedLanguageModel(BASE)
+    before = same(symbols)
+    mup_groups(same, TiedLanguageModel(BASE), lr=0.1)
+    assert torch.equal(same(symbols), before)

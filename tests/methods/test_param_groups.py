@@ -1,6 +1,5 @@
 """Rates and initial scales by layer, name or role, on modules of anybody's."""
 
-import copy
 import itertools
 
 import pytest
@@ -9,8 +8,8 @@ from torch import nn
 
 from headstart.core.errors import HeadstartError
 from headstart.core.roles import Role
-from headstart.methods import Scale, balance_layers, mup_groups, param_groups
-from headstart.methods.module_roles import module_parameters
+from headstart.methods import Scale, mup_groups, param_groups
+from headstart.methods import roles as find_roles
 
 
 def mlp(width=8, bias=True, depth=3, inputs=5, outputs=1):
@@ -33,8 +32,31 @@ class Attention(nn.Module):
             self.head.weight = self.wte.weight
 
 
+class Bare(nn.Module):
+    """A tensor of its own, which may do anything."""
+
+    def __init__(self, width=8):
+        super().__init__()
+        self.W, self.gain = nn.Parameter(torch.randn(5, width)), nn.Parameter(torch.ones(width))
+        self.head = nn.Linear(width, 1)
+
+    def forward(self, x):
+        return self.head(x @ self.W * self.gain)
+
+
+class Functional(nn.Module):
+    """A head that uses the embedding's tensor within forward, which nothing outside shows."""
+
+    def __init__(self, width=8):
+        super().__init__()
+        self.wte = nn.Embedding(11, width)
+
+    def forward(self, x):
+        return self.wte(x) @ self.wte.weight.T
+
+
 def roles(module):
-    return {p.name: str(p.role) for p in module_parameters(module)}
+    return {found.name: found.role for found in find_roles(module)}
 
 
 def rates(groups):
@@ -61,20 +83,6 @@ def test_the_roles_of_a_transformer():
     expected = {"wte": "embedding", "wpe": "position", "q_proj": "query", "k_proj": "key", "v_proj": "value"}
     expected |= {"o_proj": "projection", "norm": "norm", "up": "hidden", "down": "hidden", "head": "readout"}
     assert {name: found[f"{name}.weight"] for name in expected} == expected
-
-
-def test_a_linear_model_is_a_readout_and_a_tied_head_is_the_embedding():
-    assert roles(nn.Linear(3, 1, bias=False)) == {"weight": "readout"}
-    assert "head.weight" not in roles(Attention(tied=True))
-
-
-def test_a_convolution_has_the_fan_in_of_its_window():
-    conv = nn.Sequential(nn.Conv2d(3, 6, 5), nn.BatchNorm2d(6), nn.Flatten(), nn.Linear(6, 2))
-    found = {p.name: p for p in module_parameters(conv)}
-    assert found["0.weight"].fan_in == 75
-    assert found["0.weight"].role is Role.INPUT
-    assert found["1.weight"].role is Role.NORM
-    assert (found["3.weight"].layer, found["3.bias"].layer) == (1, 1)
 
 
 def test_no_rules_are_one_group_at_the_rate():
@@ -130,15 +138,47 @@ def test_a_frozen_parameter_is_in_no_group():
     [
         (lambda: param_groups(mlp(), {"encoder.*": 2.0}, lr=1), r"'encoder\.\*' matches no parameter.*0\.weight"),
         (lambda: param_groups(mlp(), {"query_key": 2.0}, lr=1), "'query_key' matches no parameter; the roles here"),
-        (lambda: param_groups(nn.MultiheadAttention(4, 2), {"query_key": 2.0}, lr=1), "in_proj_weight holds queries"),
+        (
+            lambda: param_groups(nn.MultiheadAttention(4, 2), {"query_key": 2.0}, lr=1),
+            r"in_proj_weight is query \+ key \+ value in one tensor.*'in_proj_weight'",
+        ),
         (lambda: param_groups(mlp(), {7: 2.0}, lr=1), r"7 matches no parameter.*layers 0 \.\. 2"),
         (lambda: param_groups(mlp(), {"first": -2.0}, lr=1), r"rate=-2\.0"),
         (lambda: param_groups(mlp(), {}, lr=0), "lr=0"),
         (lambda: Scale(init=float("nan")), "init=nan"),
         (lambda: mup_groups(mlp(), mlp(depth=2), lr=1), r"same parameters; \['4\.bias', '4\.weight'\] differ"),
         (lambda: mup_groups(mlp(), mlp(), lr=1, optimizer="lion"), "optimizer='lion'"),
-        (lambda: balance_layers(nn.Linear(3, 1), 2.0), "needs a first layer"),
-        (lambda: balance_layers(mlp(), 0), "alpha=0"),
+        (
+            lambda: param_groups(Attention(tied=True), {"readout": 3.0}, lr=1),
+            r"wte\.weight is embedding \+ readout in one",
+        ),
+        (lambda: param_groups(Attention(tied=True), {"first": 3.0}, lr=1), r"no embedding alone.*'wte\.weight'"),
+        (lambda: param_groups(Attention(tied=True), {-1: 3.0}, lr=1), r"wte\.weight is in layers 0 and 8"),
+        (
+            lambda: param_groups(Bare(), {"hidden": 3.0}, lr=1),
+            r"W: whether it is hidden is not known.*roles=\{'W': 'hid",
+        ),
+        (
+            lambda: param_groups(mlp(), {"hidden": 3.0}, lr=1, roles={"5.*": "input"}),
+            r"roles=\{'5\.\*'.*names look like",
+        ),
+        (lambda: param_groups(mlp(), {"hidden": 3.0}, lr=1, roles={"*": "boss"}), "'boss'.*roles are input"),
+        (lambda: param_groups(mlp(), {"hidden": 3.0}, lr=1, roles="input"), "roles='input'"),
+        (lambda: param_groups(None, {}, lr=1), r"roles\(model=None\)"),
+        (lambda: param_groups(mlp(), None, lr=1), "rules=None"),
+        (lambda: param_groups(mlp(), ["first"], lr=1), r"rules=\['first'\]"),
+        (lambda: param_groups(mlp(), {"first": "fast"}, lr=1), "'first': 'fast'.*a factor on the rate, or a Scale"),
+        (lambda: param_groups(mlp(), {"first": None}, lr=1), "'first': None"),
+        (lambda: param_groups(mlp(), {"first": True}, lr=1), "'first': True"),
+        (lambda: param_groups(mlp(), {True: 2.0}, lr=1), "{True: .*a role, a layer's number or a name"),
+        (lambda: param_groups(mlp(), {None: 2.0}, lr=1), "{None: "),
+        (lambda: param_groups(mlp(), {1.0: 2.0}, lr=1), r"{1\.0: "),
+        (lambda: param_groups(mlp(), {}, lr="fast"), "lr='fast'"),
+        (lambda: param_groups(mlp(), {}, lr=float("nan")), "lr=nan"),
+        (lambda: Scale(rate="2"), "rate='2'"),
+        (lambda: mup_groups(mlp(), None, lr=1), r"roles\(model=None\)"),
+        (lambda: mup_groups(Bare(32), Bare(8), lr=1), "W: whether it is readout is not known"),
+        (lambda: mup_groups(Functional(32), Functional(8), lr=1), "no parameter reads the output"),
     ],
 )
 def test_a_rule_that_cannot_be_followed_is_named(make, message):
@@ -202,29 +242,35 @@ def test_under_mup_a_step_changes_the_output_as_much_at_every_width():
     assert changes[1] > 3
 
 
-def test_balancing_keeps_the_function_of_a_two_layer_network_and_moves_its_norms():
-    model = mlp(depth=2)
-    other, x = copy.deepcopy(model), torch.linspace(-1, 1, 30).reshape(6, 5)
-    balance_layers(other, 4.0)
-    assert torch.allclose(model(x), other(x), atol=1e-6)
-    assert torch.allclose(other[0].weight * 4, model[0].weight)
-    assert torch.allclose(other[2].weight / 4, model[2].weight)
-    balance_layers(model, 1.0)
-    assert torch.allclose(other[0].weight * 4, model[0].weight)
+def test_a_rule_by_name_settles_what_a_role_does_not_tell():
+    found = rates(param_groups(Bare(), {"W": 2.0, "readout": 3.0, "gain": 5.0, "bias": 7.0}, lr=1.0))
+    assert found == {"W": 2.0, "gain": 5.0, "head.weight": 3.0, "head.bias": 7.0}
+    found = rates(param_groups(Bare(), {"first": 2.0, "readout": 3.0}, lr=1.0, roles={"W": "input"}))
+    assert found == {"W": 2.0, "gain": 1.0, "head.weight": 3.0, "head.bias": 1.0}
+    tied = rates(param_groups(Attention(tied=True), {"wte.weight": 3.0, "hidden": 2.0}, lr=1.0))
+    assert (tied["wte.weight"], tied["up.weight"], tied["q_proj.weight"]) == (3.0, 2.0, 1.0)
 
 
-def test_balancing_is_the_standard_network_with_other_rates():
-    """For a bias-free two-layer ReLU network: W0 / alpha, alpha a0 is rates (eta alpha^2, eta / alpha^2)."""
-    alpha, lr = 2.0, 0.05
-    model = mlp(depth=2, bias=False).double()
-    other = copy.deepcopy(model)
-    balance_layers(other, alpha)
-    one = torch.optim.SGD(param_groups(model, {"first": alpha**2, "readout": alpha**-2}, lr=lr))
-    two = torch.optim.SGD(other.parameters(), lr=lr)
-    x = torch.linspace(-1, 1, 30, dtype=torch.float64).reshape(6, 5)
-    for _ in range(5):
-        for network, optimizer in ((model, one), (other, two)):
-            optimizer.zero_grad()
-            ((network(x) - 1) ** 2).mean().backward()
-            optimizer.step()
-    assert torch.allclose(model(x), other(x), atol=1e-12)
+def test_mup_of_a_tensor_whose_role_is_given_goes_by_the_axis_that_grew():
+    found = rates(mup_groups(Bare(32), Bare(8), lr=1.0, optimizer="sgd", roles={"W": "input"}))
+    assert found == {"W": 4.0, "gain": 4.0, "head.weight": 0.25, "head.bias": 1.0}
+
+
+def test_mup_of_constant_initial_values_is_that_of_values_that_fall_with_the_width():
+    model, base = mlp(512, bias=False, depth=3), mlp(32, bias=False, depth=3)
+    for network in (model, base):
+        for layer in (0, 2, 4):
+            nn.init.normal_(network[layer].weight, std=0.02)
+    mup_groups(model, base, lr=1.0)
+    stds = [model[layer].weight.std().item() / 0.02 for layer in (0, 2, 4)]
+    assert stds == pytest.approx([1, 16**-0.5, 1 / 16], rel=0.1)
+
+
+def test_a_transposed_matrix_has_its_fans_the_right_way_round():
+    transformers = pytest.importorskip("transformers")
+
+    def network(width):
+        return nn.Sequential(transformers.pytorch_utils.Conv1D(width, 5), transformers.pytorch_utils.Conv1D(1, width))
+
+    model, base = network(32), network(8)
+    assert rates(mup_groups(model, base, lr=1.0)) == {"0.weight": 1, "0.bias": 1, "1.weight": 0.25, "1.bias": 1}

@@ -2,6 +2,7 @@
 
 import itertools
 import json
+import warnings
 
 import numpy as np
 import pytest
@@ -52,7 +53,7 @@ def test_an_auto_schedule_resumes_with_the_phases_it_had_begun(num_workers):
 
     options = {"num_workers": num_workers}
     whole = train(PhasedLoader(data(), AUTO, 10, **options), 0, 60)
-    assert {phase for phase, _ in whole} == {0, 1, 2}
+    assert {phase for phase, _ in whole} == {0, 1, 2, 3}
     for stop in (6, 9, 10, 14, 30):
         first = PhasedLoader(data(), AUTO, 10, **options)
         seen = train(first, 0, stop)
@@ -125,6 +126,23 @@ def test_other_options_go_to_torch():
     [
         (lambda: PhasedLoader(data(), SCHEDULE, 10, shuffle=True), "shuffle=True.*leave it out"),
         (lambda: Relabel(1), "classes=1.*at least two"),
+        (lambda: Relabel(None), r"classes=None.*such as 10, or as labels, such as \(-1\.0, 1\.0\)"),
+        (lambda: Relabel("ab"), "classes='ab'.*such as 10"),
+        (lambda: Relabel(True), "classes=True.*such as 10"),
+        (lambda: Relabel(2.0), r"classes=2\.0.*such as 10"),
+        (lambda: Relabel((0.0, float("nan"))), "classes=.*nan"),
+        (lambda: Relabel((0, "b")), "classes=.*'b'"),
+        (lambda: Relabel((1.0, 1.0)), "at least two classes"),
+        (lambda: Relabel(2, key=3), "key=3"),
+        (lambda: Relabel(2, phases=None), "phases=None"),
+        (lambda: PhasedLoader(data(), SCHEDULE, 10, relabel="ab"), "classes='ab'"),
+        (lambda: next(iter(PhasedLoader([(1, [2, 3])] * 50, SCHEDULE, 10, relabel=2))), "one number.*not a list"),
+        (
+            lambda: next(iter(PhasedLoader([(1, torch.zeros(3))] * 50, SCHEDULE, 10, relabel=2))),
+            r"not a Tensor of shape \(3,\)",
+        ),
+        (lambda: PhasedLoader(data(), SCHEDULE, 10).report(0.5), r"report\(metric=0\.5\).*leave report out"),
+        (lambda: PhasedLoader(data(), SCHEDULE, 10).load_state_dict({}), "no 'batch'; give what state_dict returned"),
         (lambda: Relabel(2, phases=0), "phases=0"),
         (lambda: next(iter(PhasedLoader([1.0] * 50, SCHEDULE, 10, relabel=2))), "not float"),
         (lambda: next(iter(PhasedLoader(Words(), SCHEDULE, 10, relabel=Relabel(2, key="y")))), "key='y'.*row, labels"),
@@ -155,3 +173,34 @@ def test_one_epoch_is_the_stream_itself_and_a_short_stream_is_repeated_whole():
 def test_a_stream_that_can_be_read_twice_gives_the_same_twice():
     stream = repeat_first(range(20), size=10, epochs=2, seed=3)
     assert list(stream) == list(stream)
+
+
+@pytest.mark.parametrize("label", [1, 1.5, np.int64(1), np.array(1), np.array([1]), torch.tensor(1), torch.tensor([1])])
+def test_a_random_label_has_the_type_of_the_true_one(label):
+    (_, drawn) = Relabel((0.0, 2.0)).apply((None, label), 2.0)
+    assert type(drawn) is type(label)
+    assert drawn == 2
+
+
+@pytest.mark.parametrize("num_workers", [0, 2])
+def test_an_auto_schedule_that_never_hears_its_metric_says_so_after_an_epoch(num_workers):
+    loader = PhasedLoader(data(), AUTO, 10, num_workers=num_workers)
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        batches, after = iter(loader), []
+        for number in range(60):
+            next(batches)
+            after.append((number, len(said)))
+    # An epoch of 20 rows is two batches; asking for the third is too late.
+    assert after[:3] == [(0, 0), (1, 0), (2, 1)]
+    (only,) = said
+    assert "heard no metric in its first epoch" in str(only.message)
+
+
+def test_the_loader_says_how_many_rows_were_seen():
+    loader = PhasedLoader(data(), SCHEDULE, 10, num_workers=2)
+    seen = [loader.rows_seen for _ in loader]
+    assert loader.rows_seen == seen[-1]
+    assert PhasedLoader(data(), SCHEDULE, 10).rows_seen == 0
+    assert seen[:8] == pytest.approx([0.05, 0.1, 0.15, 0.2, 0.2, 0.2, 0.2, 0.2])
+    assert seen[-1] == pytest.approx(0.2 + 0.5 * 0.8)

@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import headstart as hs
-from headstart.lab.report import BEGIN, END, SPEED_BEGIN, SPEED_END, speed_table, studies_table
+from headstart.lab.overview import BEGIN, END, SPEED_BEGIN, SPEED_END, speed_table, studies_table
 
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text()

@@ -162,21 +162,22 @@ def test_parts_of_other_people_survive_json():
     run = replace(RUN, loss=TheirLoss(power=3))
     data = encode(run)
     assert (data["loss"]["semantics"], data["loss"]["power"]) == (4, 3.0)
-    assert decode(json.loads(json.dumps(data))) == run
+    assert decode(json.loads(json.dumps(data)), trust=[__name__]) == run
 
 
 @pytest.mark.parametrize(
     ("data", "message"),
     [
         ({"type": "headstart.tasks.parity:Parrot"}, "headstart.tasks.parity:Parrot.*on the path"),
-        ({"type": "no_such_module:Task"}, "no_such_module:Task.*on the path"),
+        ({"type": "trusted.no_such_module:Task"}, "no_such_module:Task.*on the path"),
+        ({"type": "json:JSONDecoder"}, "not of headstart.*trust="),
         ({"type": "headstart.tasks.parity:Parity", "dim": 4, "degree": 2, "colour": 1}, "Parity.*colour"),
         ({"type": "headstart.tasks.parity:Parity", "dim": 3, "degree": 5}, "dim=3, degree=5"),
     ],
 )
 def test_a_stored_part_that_cannot_be_built_is_refused(data, message):
     with pytest.raises(HeadstartError, match=message):
-        decode(data)
+        decode(data, trust=["trusted"])
 
 
 def test_what_is_not_plain_cannot_be_part_of_a_run():
@@ -330,8 +331,8 @@ def test_a_field_that_came_later_does_not_enter_the_json_at_its_default():
     assert encode(Grown(colour="blue", tags=("a",))) == {
         "type": f"{__name__}:Grown", "size": 3, "colour": "blue", "tags": ["a"]
     }  # fmt: skip
-    assert decode(encode(Grown())) == Grown()
-    assert decode(encode(Grown(colour="blue"))) == Grown(colour="blue")
+    assert decode(encode(Grown()), trust=[__name__]) == Grown()
+    assert decode(encode(Grown(colour="blue")), trust=[__name__]) == Grown(colour="blue")
 
 
 def test_cells_of_version_0_1_are_none_of_this_one():

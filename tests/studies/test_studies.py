@@ -2,11 +2,13 @@
 
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 import headstart as hs
+from headstart.lab import provenance
 from headstart.lab.conduct import conduct, make_report, stored
 from headstart.lab.figures import save_figure
 from headstart.lab.progress import Silent
@@ -131,9 +133,25 @@ def test_a_study_file_outside_the_package_runs_by_its_path_in_worker_processes(t
         traces = store.traces(study="users_study")
         assert len(traces) == 4
         assert (
-            store.run_of(traces[0].cell).task
+            store.run_of(traces[0].cell, trust=["users_study"]).task
             == find(str(USERS_STUDY)).arms(find(str(USERS_STUDY)).knobs("smoke"))[0].run.task
         )
+
+
+def test_a_report_names_the_commits_of_every_rate_tried_and_of_the_runs_that_arms_start_from(tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(str(USERS_STUDY.parent))
+    study = find(str(USERS_STUDY))
+    source = replace(study.arms(study.knobs())[0].run, optimizer=hs.SGD(0.05))
+
+    def arms(knobs):
+        return [replace(arm, run=replace(arm.run, start=hs.From(source))) for arm in study.arms(knobs)]
+
+    calls = iter(range(10**6))
+    monkeypatch.setattr(provenance, "commit", lambda: f"commit {next(calls)}")  # another for every batch
+    with hs.open_store(tmp_path / "s.sqlite") as store:
+        found = conduct(replace(study, arms=arms), "smoke", study.knobs("smoke"), store, Silent()).report["commit"]
+    assert len(found.split(", ")) > 3
+    assert set(found.split(", ")) == {f"commit {i}" for i in range(next(calls))}
 
 
 def test_a_study_file_must_bind_a_study(tmp_path):

@@ -7,18 +7,38 @@ from typing import Annotated
 
 from tyro.conf import Positional, arg
 
-from headstart.cli.options import Json, Preset, Settings, StorePath, StudyName, app, console, print_json, settings
+from headstart.cli.options import (
+    Json,
+    Preset,
+    Settings,
+    StorePath,
+    StudyName,
+    app,
+    console,
+    open_named,
+    print_json,
+    settings,
+)
 from headstart.core.errors import HeadstartError
+from headstart.core.faults import one_line
+from headstart.core.files import inside
 from headstart.lab.conduct import conduct
 from headstart.lab.explain import explain_studies, print_explanation
 from headstart.lab.figures import save_figure
 from headstart.lab.probe import probe
 from headstart.lab.probe_store import default_folder
 from headstart.lab.progress import display
-from headstart.lab.report import claims_table
-from headstart.lab.store import open_store
+from headstart.lab.report import claims_table, print_finding
+from headstart.lab.store import open_store, repair_store, store_path
 from headstart.lab.workers import workers
 from headstart.studies import select
+
+_MOST_JOBS = 1024
+
+
+def _check_jobs(jobs: int) -> None:
+    if not 1 <= jobs <= _MOST_JOBS:
+        raise HeadstartError(f"--jobs {jobs}: use at least 1 process, and at most {_MOST_JOBS}")
 
 
 @app.command
@@ -32,7 +52,7 @@ def run(
     store: StorePath = None,
     jobs: Annotated[int, arg(metavar="N", help="threads or processes that train")] = os.cpu_count() or 1,
     device: Annotated[str, arg(metavar="NAME", help="cpu, cuda or mps")] = "cpu",
-    repair: Annotated[bool, arg(help="first drop damaged chunks of the store, so that they are trained again")] = False,
+    repair: Annotated[bool, arg(help="first drop what is damaged in the store, so that it is trained again")] = False,
     json: Json = False,
 ) -> None:
     """Run a study, or every study of a paper by its folder: train what is missing, print the claims, draw the figure.
@@ -41,8 +61,7 @@ def run(
 
     Try: headstart run less_data/mini_and_full_batch_mlp --preset smoke
     """
-    if jobs < 1:
-        raise HeadstartError(f"--jobs {jobs}: use at least 1 process")
+    _check_jobs(jobs)
     chosen = [(s, s.knobs(preset, settings(set_, seeds))) for s in select(study, only)]
     for s, knobs in chosen:
         s.validate(knobs)  # a knob out of range is met here, before the store is touched
@@ -50,24 +69,26 @@ def run(
         from headstart.engines.loop import check_device
 
         check_device(device)
+    if repair:
+        lost = repair_store(store_path(store))
+        for each in lost or ["nothing is damaged"]:
+            print(f"repair: {one_line(each)}", file=sys.stderr)
     # One pool for all studies: its processes start once, and keep the networks they have traced.
     with open_store(store) as opened, workers(jobs) as pool:
-        if repair:
-            dropped = opened.repair()
-            print(f"dropped {len(dropped)} damaged chunks", file=sys.stderr)
         reports = []
         for s, knobs in chosen:
             outcome = conduct(s, preset, knobs, opened, display(), pool, device)
-            path = opened.path.parent / "figures" / f"{s.name}-{preset}.png"
+            path = inside(opened.path.parent / "figures", f"{s.name}-{preset}", ".png")
             save_figure(s.draw(outcome.results), path)
             reports.append({**outcome.report, "figure": str(path)})
             if not json:
                 screen = console()
+                print_finding(outcome.report, screen)
                 screen.print(claims_table(outcome.report))
                 if preset == "smoke":
                     screen.print("smoke settings only exercise the machinery; their verdicts say nothing of the paper")
-                screen.print(f"figure: {path}", soft_wrap=True, highlight=False)
-                screen.print(f"store:  {opened.path}", soft_wrap=True, highlight=False)
+                screen.print(f"figure: {path}", soft_wrap=True, highlight=False, markup=False)
+                screen.print(f"store:  {opened.path}", soft_wrap=True, highlight=False, markup=False)
         if json:
             print_json(reports[0] if len(reports) == 1 else reports)
 
@@ -90,8 +111,9 @@ def explain(
 
     Try: headstart explain less_data/mini_and_full_batch_mlp --preset paper
     """
+    _check_jobs(jobs)
     chosen = [(s, s.knobs(preset, settings(set_, seeds))) for s in select(study, only)]
-    with open_store(store) as opened:
+    with open_named(store) as opened:
         rows = explain_studies(chosen, opened)
     if json:
         print_json(rows)

@@ -10,6 +10,7 @@ import tyro
 from tyro.conf import Positional, UseAppendAction, arg
 
 from headstart.core.errors import HeadstartError
+from headstart.lab.store import Store, open_store, store_path
 
 StudyName = Annotated[Positional[str], arg(metavar="STUDY", help="a study, as `headstart list` names it, or a file")]
 StorePath = Annotated[
@@ -48,3 +49,18 @@ def settings(pairs: Sequence[str], seeds: int | None) -> dict[str, str]:
             raise HeadstartError(f"--set {pair}: write NAME=VALUE")
         out[name.strip()] = value.strip()
     return out | ({} if seeds is None else {"num_seeds": str(seeds)})
+
+
+def open_named(store: Path | None) -> Store:
+    """The store to read: one that was named must be there, the default one may be empty. Looking makes nothing."""
+    path = store_path(store)
+    if store is not None and not _is_there(path):
+        raise HeadstartError(f"--store {store}: there is no such store; run a study into it first, or name another")
+    return open_store(path)
+
+
+def _is_there(path: Path) -> bool:
+    try:
+        return path.exists()
+    except OSError:  # it may be there: let opening say what is wrong
+        return True

@@ -1,21 +1,25 @@
-"""Commands that look at what is stored: lists, claims, figures, reports and exports."""
+"""Commands that look at what is stored: lists, claims, figures and exports."""
 
 import json as jsonlib
+import sys
 from pathlib import Path
 from typing import Annotated, Any
 
 from tyro.conf import Positional, arg
 
-from headstart.cli.options import Json, StorePath, StudyName, app, console, print_json
+from headstart.cli.options import Json, StorePath, StudyName, app, console, open_named, print_json
 from headstart.core.errors import HeadstartError
+from headstart.core.files import replacing
 from headstart.lab.archive import recheck, write_archive
 from headstart.lab.conduct import make_report, stored
 from headstart.lab.figures import save_figure
-from headstart.lab.report import choice_words, claims_table, counted, scoreboard, update_readme, write_report
+from headstart.lab.received import readable_reports
+from headstart.lab.report import choice_words, claims_table, print_finding, scoreboard
 from headstart.lab.results import Results
-from headstart.lab.store import Store, default_path, open_store
+from headstart.lab.store import Store
 from headstart.lab.study import Study
-from headstart.studies import all_studies, find, select
+from headstart.lab.wording import counted, deciding, interval
+from headstart.studies import all_studies, find
 
 
 def recall(study: Study, preset: str | None, store: Store) -> tuple[str, Any, Results]:
@@ -33,13 +37,8 @@ def recall(study: Study, preset: str | None, store: Store) -> tuple[str, Any, Re
 
 def stored_reports(store: Path | None) -> dict[str, Any]:
     """The stored reports by study; looking does not make a store, and a store that was named must be there."""
-    path = store or default_path()
-    if path.exists():
-        with open_store(path) as opened:
-            return opened.studies.reports()
-    if store is not None:
-        raise HeadstartError(f"--store {store}: there is no such store; run a study into it first")
-    return {}
+    with open_named(store) as opened:
+        return readable_reports(opened)
 
 
 @app.command(name="list")
@@ -51,7 +50,8 @@ def list_(json: Json = False, store: StorePath = None) -> None:
     reports = stored_reports(store)
     rows: list[dict[str, Any]] = []
     for name, study in all_studies().items():
-        verdicts = {c["id"]: c["verdict"] for c in reports.get(name, {}).get("claims", [])}
+        last_report = reports.get(name, {})
+        verdicts = {c["id"]: c["verdict"] for c in last_report.get("claims", [])}
         rows.append(
             {
                 "study": name,
@@ -61,6 +61,7 @@ def list_(json: Json = False, store: StorePath = None) -> None:
                 "presets": dict(study.minutes),
                 "num_claims": len(study.claims(study.presets["laptop"])),
                 "verdicts": verdicts,
+                "finding": last_report.get("finding", ""),
                 "tags": list(study.tags),
             }
         )
@@ -89,12 +90,12 @@ def show(
     store: StorePath = None,
     json: Json = False,
 ) -> None:
-    """Show a study: its method section, and its claims computed from the store.
+    """Show a study: its method section, its finding, and its claims computed from the store.
 
     Try: headstart show less_data/mini_and_full_batch_mlp --json
     """
     s = find(study)
-    with open_store(store) as opened:
+    with open_named(store) as opened:
         if opened.studies.last(s.name) is None and not json:
             print(s.doc.strip())
             print(f"\nNot run yet: headstart run {s.command}")
@@ -106,9 +107,10 @@ def show(
         return
     print(s.doc.strip() + "\n")
     screen = console()
+    print_finding(report, screen)
     screen.print(claims_table(report))
     for name, choice in report["choices"].items():
-        screen.print(f"{name}: {choice_words(choice)}, of {len(choice['tries'])} tried", highlight=False)
+        screen.print(f"{name}: {choice_words(choice)}, of {len(choice['tries'])} tried", highlight=False, markup=False)
 
 
 @app.command
@@ -125,7 +127,7 @@ def figure(
     Try: headstart figure less_data/mini_and_full_batch_mlp --out gap.pdf
     """
     s = find(study)
-    with open_store(store) as opened:
+    with open_named(store) as opened:
         _, _, results = recall(s, preset, opened)
         print(save_figure(s.draw(results), out, format or out.suffix.lstrip(".") or "png"))
 
@@ -154,13 +156,14 @@ def check(
     study: Annotated[
         str | None, arg(metavar="FILE", help="the study of an archive, if it is not in the package")
     ] = None,
-    strict: Annotated[bool, arg(help="exit with 1 when a claim does not hold (smoke runs aside)")] = False,
+    strict: Annotated[bool, arg(help="exit with 1 when a primary claim does not hold (smoke runs aside)")] = False,
     store: StorePath = None,
     json: Json = False,
 ) -> None:
     """Print the scoreboard: every claim of every stored study, with its verdict.
 
-    Of an archive, every verdict is computed again from what is in the file, without training.
+    With --strict the primary claims decide; in a study that has none, all its claims do. Of an archive, every
+    verdict is computed again from what is in the file, without training.
 
     Try: headstart check --strict
     """
@@ -179,7 +182,10 @@ def check(
         console().print(scoreboard(reports))
         print(counted([c for r in reports for c in r["claims"]]))
     serious = [r for r in reports if r["preset"] != "smoke"]
-    if strict and any(c["verdict"] == "does not hold" for r in serious for c in r["claims"]):
+    failed = [(r, c) for r in serious for c in deciding(r["claims"]) if c["verdict"] == "does not hold"]
+    if strict and failed:
+        for r, c in failed:
+            print(f"does not hold: {r['study']} ({r['preset']}): {c['id']}, {interval(c)}", file=sys.stderr)
         raise SystemExit(1)
 
 
@@ -202,7 +208,7 @@ def export(
         raise HeadstartError("export: name one file, --out FILE for a table of traces or --archive FILE")
     if archive is not None:
         s = find(study)
-        with open_store(store) as opened:
+        with open_named(store) as opened:
             used, _, results = recall(s, None, opened)
             write_archive(s, used, results, opened, archive)
         print(f"{archive}: {archive.stat().st_size / 2**20:.1f} MiB; check it: headstart check {archive}")
@@ -211,44 +217,14 @@ def export(
     kind = to or out.suffix.lstrip(".")
     if kind not in ("parquet", "csv"):
         raise HeadstartError(f"--to {kind}: choose parquet or csv")
-    with open_store(store) as opened:
+    with open_named(store) as opened:
         traces = opened.traces(study=find(study).name)
         if not len(traces):
             raise HeadstartError(f"{study} trains nothing and has no traces; read its arrays by store.computed(part)")
         frame = traces.to_pandas()
     try:
-        out.parent.mkdir(parents=True, exist_ok=True)
-        if kind == "csv":
-            frame.to_csv(out, index=False)
-        else:
-            frame.to_parquet(out, index=False)
+        with replacing(out) as temporary:
+            frame.to_csv(temporary, index=False) if kind == "csv" else frame.to_parquet(temporary, index=False)
     except OSError as error:
         raise HeadstartError(f"--out {out}: cannot be written: {error}; name another file") from None
     print(f"{out}: {len(frame)} rows")
-
-
-@app.command
-def report(
-    study: StudyName,
-    /,
-    out: Annotated[Path, arg(metavar="FOLDER", help="where results go")] = Path("docs/results"),
-    readme: Annotated[Path, arg(metavar="FILE", help="whose table of results is renewed")] = Path("README.md"),
-    preset: Annotated[str | None, arg(metavar="NAME", help="default: as it was last run")] = None,
-    store: StorePath = None,
-) -> None:
-    """Write docs/results/<paper>/<study>.png, .md and .json from the store, and renew the README's table.
-
-    Takes a study, or every stored study of a paper by its folder.
-
-    Try: headstart report less_data
-    """
-    with open_store(store) as opened:
-        done = [s for s in select(study) if opened.studies.last(s.name) is not None]
-        if not done:
-            raise HeadstartError(f"no study of {study} is in store {opened.path}; run: headstart run {study}")
-        for s in done:
-            used, _, results = recall(s, preset, opened)
-            for path in write_report(s, results, make_report(s, used, results, opened), out):
-                print(path)
-    if update_readme(readme, out):
-        print(readme)

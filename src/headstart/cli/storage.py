@@ -5,9 +5,10 @@ from typing import Annotated
 from tyro.conf import arg
 
 from headstart import __version__
-from headstart.cli.options import StorePath, app
-from headstart.core.errors import HeadstartError
-from headstart.lab.store import default_path, open_store
+from headstart.cli.options import Json, StorePath, app, open_named, print_json
+from headstart.core.faults import one_line
+from headstart.lab.database import Damaged
+from headstart.lab.store import store_path
 
 
 @app.command
@@ -23,12 +24,33 @@ def gc(
 
     Try: headstart gc
     """
-    path = store or default_path()
-    if not path.exists():
-        raise HeadstartError(f"--store {path}: there is no such store; nothing to drop")
-    with open_store(path) as opened:
+    with open_named(store) as opened:
         num, size = opened.collect_garbage(states)
-    print(f"{path}: dropped {num} files and States, {size / 2**20:.1f} MiB")
+    print(f"{opened.path}: dropped {num} files and States, {size / 2**20:.1f} MiB")
+
+
+@app.command(name="check-store")
+def check_store(store: StorePath = None, json: Json = False) -> None:
+    """Look at every page and every row of a store, and say what is damaged; nothing is changed.
+
+    The exit code is 1 if something is. `headstart run ... --repair` drops what is damaged and trains it again.
+
+    Try: headstart check-store
+    """
+    path = store_path(store)
+    try:
+        with open_named(store) as opened:
+            found = opened.damage()
+    except Damaged as error:
+        found = [str(error.__cause__ or error)]
+    if json:
+        print_json({"store": str(path), "damage": [one_line(each) for each in found]})
+    else:
+        for each in found:
+            print(one_line(each))
+        print(f"{path}: {f'{len(found)} damaged; --repair drops them' if found else 'all is as it was written'}")
+    if found:
+        raise SystemExit(1)
 
 
 @app.command

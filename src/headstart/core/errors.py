@@ -8,10 +8,12 @@ class HeadstartError(ValueError):
     """
 
 
-def check_count(owner: str, name: str, value: object, minimum: int = 1) -> None:
-    """Raise unless `value` is an integer of at least `minimum`."""
+def check_count(owner: str, name: str, value: object, minimum: int = 1, maximum: int | None = None) -> None:
+    """Raise unless `value` is an integer of at least `minimum` and, if given, at most `maximum`."""
     if isinstance(value, bool) or not isinstance(value, int) or value < minimum:
         raise HeadstartError(f"{owner}({name}={value!r}): {name} is a whole number of at least {minimum}")
+    if maximum is not None and value > maximum:
+        raise HeadstartError(f"{owner}({name}={value!r}): {name} is at most {maximum}")
 
 
 def check_positive(owner: str, name: str, value: object) -> None:

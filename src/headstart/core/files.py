@@ -1,16 +1,26 @@
 """Files that are either whole or not there."""
 
 import os
+import secrets
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+_PREFIX, _SUFFIX = ".headstart-", ".tmp"
+# Where one cannot ask whether a process still lives, a temporary file of this age has been left behind.
+_OLD_SECONDS = 24 * 3600
+
 
 @contextmanager
 def replacing(path: Path) -> Iterator[Path]:
-    """A temporary path beside `path` that takes its place, synced to disk, when the block ends without an error."""
+    """A new, empty file beside `path` that takes its place, synced to disk, when the block ends without an error.
+
+    Its name cannot be guessed, and it is made so that no link or file that lies there already is followed.
+    """
     path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    temporary = path.with_name(f"{_PREFIX}{os.getpid()}-{secrets.token_hex(12)}{_SUFFIX}")
+    os.close(os.open(temporary, os.O_CREAT | os.O_EXCL | os.O_WRONLY | getattr(os, "O_NOFOLLOW", 0), 0o666))
     try:
         yield temporary
         with temporary.open("rb+") as file:
@@ -18,3 +28,32 @@ def replacing(path: Path) -> Iterator[Path]:
         temporary.replace(path)
     finally:
         temporary.unlink(missing_ok=True)
+
+
+def left_behind(folder: Path) -> list[Path]:
+    """The temporary files in a folder whose process is gone: a kill leaves them behind."""
+    return [path for path in folder.glob(f"{_PREFIX}*{_SUFFIX}") if not _in_use(path)]
+
+
+def _in_use(path: Path) -> bool:
+    number = path.name.removeprefix(_PREFIX).partition("-")[0]
+    if os.name != "posix" or not number.isdigit():
+        return time.time() - path.stat().st_mtime < _OLD_SECONDS
+    try:
+        os.kill(int(number), 0)  # signal 0 only asks whether the process is there
+    except ProcessLookupError:
+        return False
+    except (PermissionError, OverflowError):
+        pass
+    return True
+
+
+def inside(folder: Path, name: str, suffix: str) -> Path:
+    """`folder`/`name``suffix`, kept inside the folder whatever the name is.
+
+    Slashes in the name make folders. What could lead elsewhere (".." and "."), or is no letter, digit, or one of
+    "-_.+=, ", becomes "_"; parts are cut after 100 characters.
+    """
+    parts = ["".join(c if c.isalnum() or c in "-_.+=, " else "_" for c in part)[:100] for part in name.split("/")]
+    safe = [part if part.strip(". ") else "_" for part in parts if part]
+    return folder.joinpath(*safe[:-1], (safe[-1] if safe else "_") + suffix)

@@ -78,6 +78,14 @@ def save_arrays(arrays: Mapping[str, NDArray[Any]], metadata: Mapping[str, str] 
     return save({name: np.asarray(array, order="C") for name, array in arrays.items()}, dict(metadata or {}))
 
 
+def read_arrays(data: bytes, what: str) -> Arrays:
+    """The arrays of a safetensors file from a store; `what` it is, for an error that says it is none."""
+    try:
+        return load_arrays(data)[1]
+    except Exception as error:  # bytes that are no such file fail in many ways
+        raise HeadstartError(f"{what} cannot be read: {error}; add --repair to the run") from None
+
+
 def load_arrays(data: bytes) -> tuple[dict[str, str], Arrays]:
     """The metadata and the arrays of a safetensors file."""
     from safetensors.numpy import load

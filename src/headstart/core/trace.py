@@ -1,8 +1,9 @@
 """What a run recorded, and collections of such records."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from enum import StrEnum
+from html import escape
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -34,7 +35,8 @@ class Trace:
     `steps` counts optimizer steps, `samples` the samples in all gradients so far with repeats (compute), `flops` the
     training FLOPs; all begin at 0. `before` is what the runs it started from had cost by then, failed attempts and
     searches included. A diverged run keeps what it recorded before its loss ceased to be finite. `measured` is what
-    measures saw on the way, by the measure: "step" int64[moments] and arrays [moments, ...] by name.
+    measures saw on the way, by the measure: "step" int64[moments] and arrays [moments, ...] by name. `settings` are
+    those of its Run, flat: "optimizer.lr" is a number, "optimizer" the name of a class.
     """
 
     cell: str
@@ -48,6 +50,7 @@ class Trace:
     labels: Mapping[str, str] = field(default_factory=dict)
     before: Cost = Cost()
     measured: Mapping[Any, Mapping[str, NDArray[Any]]] = field(default_factory=dict)
+    settings: Mapping[str, Any] = field(default_factory=dict, repr=False)
 
     def axis(self, name: str, total: bool = False) -> NDArray[np.float64]:
         """The axis "steps", "samples" or "flops"; with `total`, with the cost of the runs it started from."""
@@ -60,6 +63,24 @@ class Trace:
         if metric not in self.values:
             raise HeadstartError(f"metric {metric!r} was not recorded; there are {', '.join(sorted(self.values))}")
         return self.values[metric]
+
+    def _repr_html_(self) -> str:
+        """Its first and last values for notebooks."""
+        head = f"cell {self.cell}, seed {self.seed}, {self.status}, {len(self.steps)} records"
+        if len(self.steps):
+            head += f" to step {self.steps[-1]}"
+        rows = [(name, f"{v[0]:.4g}", f"{v[-1]:.4g}") for name, v in sorted(self.values.items()) if len(v)]
+        return html_table(head, ("metric", "first", "last"), rows)
+
+
+def html_table(title: str, head: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
+    """A table for notebooks; what it says is escaped."""
+
+    def line(tag: str, cells: Sequence[Any]) -> str:
+        return "<tr>" + "".join(f"<{tag}>{escape(str(cell))}</{tag}>" for cell in cells) + "</tr>"
+
+    body = "".join(line("td", row) for row in rows)
+    return f"<table><caption>{escape(title)}</caption><thead>{line('th', head)}</thead><tbody>{body}</tbody></table>"
 
 
 @dataclass(frozen=True)
@@ -94,6 +115,17 @@ class Traces(Sequence[Trace]):
 
     def __iter__(self) -> Iterator[Trace]:
         return iter(self.members)
+
+    def __add__(self, other: "Traces") -> "Traces":
+        """The traces of both, such as of two runs to compare."""
+        if not isinstance(other, Traces):
+            raise HeadstartError(f"Traces + {type(other).__name__}: add traces to traces")
+        return Traces(self.members + other.members)
+
+    def differing(self) -> list[str]:
+        """The settings, such as "optimizer.lr", that are not the same for all members."""
+        names = dict.fromkeys(name for trace in self.members for name in trace.settings)
+        return [n for n in names if len({repr(trace.settings.get(n)) for trace in self.members}) > 1]
 
     @property
     def seeds(self) -> tuple[int, ...]:
@@ -145,16 +177,19 @@ class Traces(Sequence[Trace]):
         return out
 
     def to_pandas(self) -> "pd.DataFrame":
-        """One row per record: labels, cell, seed, status, step, samples, flops and a column for every metric.
+        """One row per record: labels, settings, cell, seed, status, step, samples, flops and a column for every metric.
 
+        Settings are those that differ between the traces, such as "optimizer.lr"; of traces from a store or `train`.
         Columns before_steps, before_samples, before_flops and before_seconds have the cost of the runs it started from.
         """
         import pandas as pd
 
+        differing = self.differing()
         frames = [
             pd.DataFrame(
                 {
                     **trace.labels,
+                    **{name: trace.settings.get(name) for name in differing},
                     "cell": trace.cell,
                     "seed": trace.seed,
                     "status": str(trace.status),
@@ -175,7 +210,8 @@ class Traces(Sequence[Trace]):
             traces.plot().figure.savefig("curves.png")
 
         `metric` defaults to the first test metric, `axis` is "steps", "samples" or "flops", and `ax` are axes of your
-        own. A cell is called by its labels, if its traces have some. The mean of a cell ends where its first run does.
+        own. A cell is called by its labels, or by the settings in which it differs from the others. The mean of a cell
+        ends where its first run does.
         """
         from matplotlib import pyplot
 
@@ -185,8 +221,10 @@ class Traces(Sequence[Trace]):
         metric = names[0] if metric is None else metric
         ax = pyplot.subplots()[1] if ax is None else ax
         cells = {trace.cell: [other for other in self.members if other.cell == trace.cell] for trace in self.members}
+        differing = self.differing()
         for cell, runs in cells.items():
-            name = ", ".join(runs[0].labels.values()) or cell[:8]
+            settings = ", ".join(f"{name}={runs[0].settings[name]}" for name in differing if name in runs[0].settings)
+            name = ", ".join(runs[0].labels.values()) or settings or cell[:8]
             shortest = min(runs, key=lambda trace: len(trace.steps))
             mean = np.mean([trace[metric][: len(shortest.steps)] for trace in runs], axis=0)
             (line,) = ax.plot(shortest.axis(axis), mean, label=f"{name} ({len(runs)})")

@@ -4,8 +4,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from math import prod
 
-from headstart.core.errors import check_count
+from headstart.core.errors import HeadstartError, check_count
 from headstart.core.roles import Parameter
+
+_MOST_STEPS, _MOST_RECORDS = 10**9, 10**7
 
 
 @dataclass(frozen=True)
@@ -31,8 +33,14 @@ class Budget:
     record_every: int = 20
 
     def __post_init__(self) -> None:
-        check_count("Budget", "steps", self.steps)
+        check_count("Budget", "steps", self.steps, maximum=_MOST_STEPS)
         check_count("Budget", "record_every", self.record_every)
+        num = self.steps // self.record_every
+        if num > _MOST_RECORDS:
+            raise HeadstartError(
+                f"Budget(steps={self.steps}, record_every={self.record_every}): {num} records are more than "
+                f"{_MOST_RECORDS}; record less often"
+            )
 
     def recorded_steps(self) -> tuple[int, ...]:
         """The recorded steps: 0, every `record_every`, and the last."""

@@ -1,8 +1,10 @@
 """Which engine trains a run: the fastest that supports it."""
 
 import importlib
+import os
 from dataclasses import dataclass
 from functools import cache
+from math import prod
 
 from headstart.core.errors import HeadstartError
 from headstart.engines.engine import Engine
@@ -32,8 +34,23 @@ def engines() -> tuple[Engine, ...]:
     return tuple(_engine(where) for where in _ENGINES)
 
 
+def _check_memory(run: Run) -> None:
+    """Raise where the weights and their gradients alone do not fit into the memory of this machine."""
+    try:
+        memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    except (AttributeError, ValueError, OSError):  # not said here
+        return
+    num = sum(prod(p.shape) for p in run.parameters)
+    if 8 * num > memory:
+        raise HeadstartError(
+            f"Run(model={run.model}): it has {num:.3g} parameters, which take {8 * num / 2**30:.3g} GB to train, and "
+            f"this machine has {memory / 2**30:.3g} GB; use a smaller model or task"
+        )
+
+
 def choose(run: Run, device: str = "cpu") -> Choice:
     """The first engine that supports the run on the device, with the reasons against those before it."""
+    _check_memory(run)
     reasons: list[tuple[str, str]] = []
     for where in _ENGINES:
         engine = _engine(where)

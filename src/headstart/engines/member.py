@@ -4,9 +4,12 @@ Every engine shares this; each keeps its own way to advance.
 """
 
 import time
+import warnings
 from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cache
+from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
@@ -177,15 +180,20 @@ class Member:
             arrays |= {f"kept/{number}/{name}": array for name, array in state.flat().items()}
         for number, seen in enumerate(self.seen):
             arrays |= {f"seen/{number}/{name}": array for name, array in seen.arrays().items()}
-        with replacing(self.job.checkpoint) as temporary:
-            temporary.write_bytes(save_arrays(arrays, self._identity()))
+        try:
+            with replacing(self.job.checkpoint) as temporary:
+                temporary.write_bytes(save_arrays(arrays, self._identity()))
+        except OSError as error:
+            _warn_of(self.job.checkpoint.parent, error)
 
     def _load(self) -> bool:
         """Go on from the checkpoint if there is one; one that cannot be read, or is another's, is not used."""
         path = self.job.checkpoint
-        if path is None or not path.exists():
+        if path is None:
             return False
         try:
+            if not path.exists():
+                return False
             metadata, arrays = load_arrays(path.read_bytes())
             if metadata != self._identity():
                 return False
@@ -214,6 +222,19 @@ class Member:
         place = {name: state.place[name].item() for name in ("leg", "began", "total", "fresh")}
         self.place = self.place._replace(**place)
         return True
+
+
+@cache
+def _warn_once(folder: Path, said: str) -> None:
+    warnings.warn(
+        f"checkpoints cannot be written to {folder}: {said}; training goes on, and after a stop these runs begin anew",
+        stacklevel=2,
+    )
+
+
+def _warn_of(folder: Path, error: OSError) -> None:
+    """Say once for each folder and reason that a run has no checkpoint."""
+    _warn_once(folder, error.strerror or str(error))
 
 
 class Lockstep(Protocol):

@@ -1,1 +1,1 @@
-"""Level 7: Headstart inside other people's training loops. Each module needs an extra; none is imported by default."""
+"""Headstart inside other people's training loops; a framework needs its extra, and none is imported by default."""

@@ -16,7 +16,8 @@ from transformers import Trainer, TrainerCallback, TrainerControl, TrainerState,
 
 from headstart.core.errors import HeadstartError
 from headstart.core.files import replacing
-from headstart.methods.param_groups import Rules, parameter_scales
+from headstart.integrations.accuracy import BatchAccuracy
+from headstart.methods.param_groups import GivenRoles, Rules, parameter_scales
 from headstart.plans import PhasedBatchSampler, PhaseSchedule, Relabel
 from headstart.plans.loader import relabelled
 
@@ -24,23 +25,19 @@ STATE_FILE = "phase_schedule.json"
 BatchMetric = Callable[[Any, Any], float]
 
 
-def classification_accuracy(outputs: Any, inputs: Any) -> float:
-    """The share of a batch whose largest logit is its label; what an auto schedule reports by default."""
-    if "labels" not in inputs or outputs.logits.ndim != inputs["labels"].ndim + 1:
-        raise HeadstartError(
-            "PhasedTrainer(metric=...): not a classifier's outputs; give metric(outputs, inputs) -> float"
-        )
-    return float((outputs.logits.detach().argmax(dim=-1) == inputs["labels"]).float().mean())
-
-
 class PhasedTrainerMixin:
     """Give any Trainer a schedule: `class MyTrainer(PhasedTrainerMixin, SomeTrainer): ...`.
 
     `schedule` decides the batches of the whole training, which is one epoch of as many steps as the schedule has; steps
-    are optimizer steps, whatever the processes and accumulation. `rules` are those of `param_groups`: factors on rates,
-    within the groups the Trainer makes, and on the initial values. `relabel` gives the first phase random labels. An
-    auto schedule is told `metric(outputs, inputs)` of every training batch. Resuming from a checkpoint gives exactly
-    the remaining batches. The sampler does not know of processes: Accelerate deals its batches out.
+    are optimizer steps, whatever the processes and accumulation. `rules` and `roles` are those of `param_groups`:
+    factors on rates, within the groups the Trainer makes, and on the initial values. `relabel` gives the first phase
+    random labels.
+
+    An auto schedule is told `metric(outputs, inputs)` of every training batch, by default its accuracy: of classes, of
+    masked tokens, or of next tokens, as the model's loss has it; a model of which that is not known needs a metric of
+    yours. The Trainer's logs, and so TensorBoard and W&B, have the `phase` and the fraction of `rows_seen`. Resuming
+    from a checkpoint gives exactly the remaining batches. The sampler does not know of processes: Accelerate deals its
+    batches out.
     """
 
     def __init__(
@@ -48,8 +45,9 @@ class PhasedTrainerMixin:
         *args: Any,
         schedule: PhaseSchedule,
         rules: Rules | None = None,
+        roles: GivenRoles | None = None,
         relabel: Relabel | int | Sequence[float] | None = None,
-        metric: BatchMetric = classification_accuracy,
+        metric: BatchMetric | None = None,
         **options: Any,
     ) -> None:
         super().__init__(*args, **options)
@@ -67,13 +65,14 @@ class PhasedTrainerMixin:
             )
         self._scales = {}
         if rules:
-            scales = parameter_scales(me.model, rules)
+            scales = parameter_scales(me.model, rules, roles)
             with torch.no_grad():
                 for name, parameter in me.model.named_parameters():
                     if scales[name].init != 1.0:
                         parameter.mul_(scales[name].init)
                     self._scales[id(parameter)] = scales[name].rate
         self._metrics: list[float] = []
+        self._accuracy = BatchAccuracy()
         me.add_callback(_PhaseCallback(self))
 
     def _sampler(self) -> PhasedBatchSampler:
@@ -142,7 +141,9 @@ class PhasedTrainerMixin:
             return super().compute_loss(model, inputs, return_outputs, **options)  # type: ignore[misc]
         kept = dict(inputs)  # the Trainer may take the labels out
         loss, outputs = super().compute_loss(model, inputs, True, **options)  # type: ignore[misc]
-        self._metrics.append(float(self.metric(outputs, kept)))
+        value = self._accuracy(loss, outputs, kept) if self.metric is None else self.metric(outputs, kept)
+        if value is not None:
+            self._metrics.append(float(value))
         return (loss, outputs) if return_outputs else loss
 
     def _load_optimizer_and_scheduler(self, checkpoint: str | None) -> None:
@@ -153,23 +154,24 @@ class PhasedTrainerMixin:
             self.phase_sampler.load_state_dict({**json.loads(path.read_text()), "batch": 0})
 
     def log(self, logs: dict[str, Any], *args: Any, **options: Any) -> None:
-        """The Trainer's logs, with the phase of the last step beside its loss."""
+        """The Trainer's logs, with the phase of the last step and the fraction of rows seen beside its loss."""
         sampler, step = self.phase_sampler, cast(Any, self).state.global_step
         if "loss" in logs and step:
             logs["phase"] = sampler.phase_of(step * sampler.accumulate - 1)
+            logs["rows_seen"] = sampler.rows_seen_of(step * sampler.accumulate - 1)
         super().log(logs, *args, **options)  # type: ignore[misc]
 
     def step_is_over(self, step: int) -> None:
         """Report the mean metric of the step that is over, the same on every process."""
         me: Any = self
-        if self._metrics:
-            mean = torch.tensor([sum(self._metrics) / len(self._metrics)], device=me.args.device)
-            self._metrics.clear()
+        if self.schedule.target is None:
+            return
+        mine = torch.tensor([[sum(self._metrics), len(self._metrics)]], device=me.args.device)
+        self._metrics.clear()
+        total, count = me.accelerator.gather(mine).sum(dim=0).tolist()
+        if count:  # of a batch whose labels are all masked there is nothing to say
             sampler = self.phase_sampler
-            value = float(me.accelerator.gather(mean).mean())
-            # What was fetched ahead may be of the next phase already, of which this batch says nothing.
-            if sampler.phase_of(step * sampler.accumulate - 1) == sampler.phase:
-                sampler.report(value)
+            sampler.report(total / count, sampler.phase_of(step * sampler.accumulate - 1))
 
 
 class PhasedTrainer(PhasedTrainerMixin, Trainer):  # type: ignore[misc]

@@ -55,6 +55,12 @@ class PhasedDataModule(lightning.LightningDataModule):
 
     def train_dataloader(self) -> PhasedLoader:
         """The loader over the whole schedule, where the checkpoint left it."""
+        callbacks = [] if self.trainer is None else getattr(self.trainer, "callbacks", [])
+        if self.schedule.target is not None and not any(isinstance(one, PhaseCallback) for one in callbacks):
+            raise HeadstartError(
+                "PhasedDataModule: an auto schedule must be told a metric; give the Trainer callbacks="
+                "[PhaseCallback('train_accuracy')], with the name of what training_step returns or logs"
+            )
         self.loader = PhasedLoader(self.dataset, self.schedule, **self.options)
         if self._state is not None:
             # Lightning loads a loader's state itself, but not when `estimated_stepping_batches` was asked first.
@@ -72,7 +78,9 @@ class PhasedDataModule(lightning.LightningDataModule):
 
 
 class PhaseCallback(lightning.Callback):
-    """Checks that the Trainer fits the schedule, logs the phase, and tells an auto schedule its metric.
+    """Checks that the Trainer fits the schedule, logs where it stands, and tells an auto schedule its metric.
+
+    Any logger of the Trainer, TensorBoard's and W&B's too, gets the `phase` and the fraction of `rows_seen`.
 
     `metric` is a key of what `training_step` returns, or of what it logs, higher being better; it is averaged over the
     processes. A schedule that is not automatic needs none.
@@ -102,6 +110,7 @@ class PhaseCallback(lightning.Callback):
         loader = _loader(trainer)
         if self.log_phase:
             pl_module.log("phase", float(loader.phase), on_step=True, on_epoch=False)
+            pl_module.log("rows_seen", loader.rows_seen, on_step=True, on_epoch=False)
         if loader.sampler.schedule.target is None:
             return
         found = outputs if isinstance(outputs, Mapping) and self.metric in outputs else trainer.callback_metrics

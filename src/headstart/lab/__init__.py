@@ -3,28 +3,21 @@
 from headstart.lab.areas import Gain, GapDifference, better, goodness, no_skill
 from headstart.lab.arms import Arm, Knobs
 from headstart.lab.axes import Axis
-from headstart.lab.claims import (
-    Checked,
-    Claim,
-    FinalRatio,
-    GapRatio,
-    Kind,
-    StatisticRatio,
-    TimeRatio,
-    Times,
-    Typical,
-    Verdict,
-    Within,
-    above,
-    below,
-    check_paired,
-    closed,
-    time_bounds,
-)
+from headstart.lab.claims import Checked, Claim, Kind, Verdict, Within, above, below, closed
 from headstart.lab.colours import cold, warm
 from headstart.lab.computed import Computed, trained
 from headstart.lab.conduct import conduct, stored
 from headstart.lab.coordinate_check import coordinate_check
+from headstart.lab.estimates import (
+    FinalRatio,
+    GapRatio,
+    StatisticRatio,
+    TimeRatio,
+    Times,
+    Typical,
+    check_paired,
+    time_bounds,
+)
 from headstart.lab.figures import Curve, draw_curve, legend_below
 from headstart.lab.panels import (
     NO_GAP,

@@ -17,7 +17,7 @@ from headstart.lab.study import Study, edition
 from headstart.lab.tuning import Tuning
 
 # By (cell, seed): what claims read of runs. Curves of sweeps stay behind; what they scored is in the choices.
-_OF_CLAIMS = ("summaries", "runs", "costs", "measured")
+_OF_CLAIMS = ("summaries", "runs", "measured")
 
 
 def write_archive(study: Study, preset: str, results: Results, store: Store, path: Path) -> Path:

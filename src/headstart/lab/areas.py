@@ -5,7 +5,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from headstart.lab.claims import Claim, above, check_paired
+from headstart.lab.claims import Claim, above
+from headstart.lab.estimates import check_paired
 from headstart.lab.panels import Panel
 from headstart.lab.results import Results
 from headstart.measures import Estimate, bootstrap

@@ -14,6 +14,7 @@ from headstart.run import Run
 
 # Claims use seeds from 0 on, sweeps from here on.
 FIRST_SELECTION_SEED = 1_000_000
+_MOST_SEEDS = 100_000
 
 
 @dataclass(frozen=True)
@@ -46,7 +47,13 @@ class Arm:
 
     def claim_seeds(self, knobs: Any) -> list[int]:
         """The seeds its claims are computed on."""
-        return list(range(knobs.first_seed, knobs.first_seed + knobs.num_seeds * self.seeds_factor))
+        end = knobs.first_seed + knobs.num_seeds * self.seeds_factor
+        if end > FIRST_SELECTION_SEED:
+            raise HeadstartError(
+                f"num_seeds={knobs.num_seeds}: arm {self.name!r} takes {self.seeds_factor} times as many, and from "
+                f"{FIRST_SELECTION_SEED} on seeds choose learning rates; use fewer"
+            )
+        return list(range(knobs.first_seed, end))
 
     def selection_seeds(self, knobs: Any) -> list[int]:
         """The seeds its learning rate is chosen on, disjoint from those of claims; as many for every arm."""
@@ -77,7 +84,7 @@ class Knobs:
     def __post_init__(self) -> None:
         for name in ("num_seeds", "num_selection_seeds"):
             least = 2 if name == "num_seeds" else 1
-            if getattr(self, name) < least:
-                raise HeadstartError(f"{name}={getattr(self, name)}: use at least {least}")
+            if not least <= getattr(self, name) <= _MOST_SEEDS:
+                raise HeadstartError(f"{name}={getattr(self, name)}: use at least {least}, and at most {_MOST_SEEDS}")
         if not 0 <= self.first_seed < FIRST_SELECTION_SEED // 2:
             raise HeadstartError(f"first_seed={self.first_seed}: use 0 to {FIRST_SELECTION_SEED // 2 - 1}")

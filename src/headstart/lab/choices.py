@@ -2,10 +2,8 @@
 
 import json
 import time
-import zlib
 from typing import Any
 
-from headstart.core.errors import HeadstartError
 from headstart.lab.database import Database
 
 
@@ -17,22 +15,10 @@ class Choices:
 
     def get(self, key: str) -> Any:
         """The choice under a key; None if there is none."""
-        row = self._db.execute("SELECT checksum, json FROM choices WHERE choice = ?", (key,)).fetchone()
-        if row is None:
-            return None
-        if zlib.crc32(row[1].encode()) != row[0]:
-            raise HeadstartError(f"choice {key} of store {self._db.path} is corrupt; add --repair to the run")
-        return json.loads(row[1])
+        rows = self._db.rows("choices", "WHERE choice = ?", (key,))
+        return json.loads(rows[0][1]) if rows else None
 
     def add(self, key: str, choice: Any) -> None:
         """Keep a choice; one that is there already stays as it is."""
-        text = json.dumps(choice)
         with self._db.write():
-            row = (key, zlib.crc32(text.encode()), text, time.time())
-            self._db.execute("INSERT OR IGNORE INTO choices VALUES (?, ?, ?, ?)", row)
-
-    def repair(self) -> None:
-        """Drop every choice whose checksum fails; part of a transaction of the caller's."""
-        for key, checksum, text in self._db.execute("SELECT choice, checksum, json FROM choices").fetchall():
-            if zlib.crc32(text.encode()) != checksum:
-                self._db.execute("DELETE FROM choices WHERE choice = ?", (key,))
+            self._db.add("choices", [(key, json.dumps(choice), time.time())])

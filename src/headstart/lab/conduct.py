@@ -9,7 +9,8 @@ from headstart.core.errors import HeadstartError
 from headstart.lab import provenance
 from headstart.lab.arms import Arm
 from headstart.lab.axes import with_values
-from headstart.lab.computed import Computed, compute_missing, missing
+from headstart.lab.computed import Computed, compute_missing, missing, needs
+from headstart.lab.finding import fill_finding
 from headstart.lab.ledger import Serving
 from headstart.lab.progress import Progress
 from headstart.lab.results import Results
@@ -157,24 +158,38 @@ def serving(results: Results) -> list[Serving]:
     return rows
 
 
+def _cells(results: Results) -> set[str]:
+    """Every cell that the claims rest on: of arms at all that was tried, and of the runs behind them or a part."""
+    computed = [run for part in results.parts.values() for run, _ in needs(part)]
+    found = {row.cell for row in serving(results)} | {run.cell for run in computed}
+    waiting = [*(arm.run for arm in results.arms.values()), *computed]
+    while waiting:
+        sources = [run for run, _ in waiting.pop().sources]
+        waiting += [run for run in sources if run.cell not in found]
+        found |= {run.cell for run in sources}
+    return found
+
+
 def make_report(study: Study, preset: str, results: Results, store: Store) -> dict[str, Any]:
     """A study's claims and where they come from, as `headstart show --json` and docs/results have it."""
     key = edition(study, preset, results.knobs)
     diverged = {name: results.num_diverged(name) for name in results.arms}
+    claims = [checked.to_json() for checked in study.check(results)]
     return {
         "study": study.name,
         "title": study.title,
         "paper": study.paper,
         "figures": study.figures,
+        "finding": fill_finding(study.finding, claims),
         "preset": preset,
         "knobs": key.knobs,
         "seeds": results.knobs.num_seeds,
         "seeds_factor": {name: arm.seeds_factor for name, arm in results.arms.items() if arm.seeds_factor != 1},
         "version": provenance.versions()["headstart"],
-        "commit": ", ".join(store.commits([arm.run.cell for arm in results.arms.values()], results.parts.values())),
+        "commit": ", ".join(store.commits(_cells(results), results.parts.values())),
         "machine": provenance.machine(),
         "minutes": round(store.studies.seconds(key) / 60, 2),
         "choices": {name: tuned.to_json() for name, tuned in results.tuned.items()},
         "diverged": {name: count for name, count in diverged.items() if count},
-        "claims": [checked.to_json() for checked in study.check(results)],
+        "claims": claims,
     }

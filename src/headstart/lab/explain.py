@@ -1,6 +1,6 @@
 """What a study would cost, before anything runs."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from headstart.engines import choose
@@ -9,34 +9,42 @@ from headstart.lab.store import Store
 from headstart.lab.study import Study
 from headstart.lab.sweep import Sweep
 
+# Up to which seed the runs of a cell are counted, by the cell and the first seed.
+Counted = dict[tuple[Any, int], int]
+
 
 def explain_studies(chosen: Sequence[tuple[Study, Any]], store: Store) -> list[dict[str, Any]]:
     """A row an arm of each study with its knobs: engine, reasons against faster ones, runs, seconds and megabytes.
 
-    A grid of learning rates may still be extended, so the numbers are those of the grid as it begins; `stored` counts
-    the runs of that grid that the store has. Runs that several arms or studies share count where they come first. A
-    computed part is one run of no engine; the runs that it needs are not counted.
+    A grid of learning rates may be extended beyond the tries that a sweep plans; `stored` counts the runs of the grid
+    as it begins that the store has. Runs that several arms or studies share count where they come first. A computed
+    part is one run of no engine; the runs that it needs are not counted.
     """
-    counted: set[Any] = set()
+    counted: Counted = {}
     return [row for study, knobs in chosen for row in _rows(study, knobs, store, counted)]
 
 
-def _new(runs: Iterable[Any], counted: set[Any]) -> int:
-    """How many of these have not been counted yet; now they have."""
-    new = set(runs) - counted
-    counted |= new
-    return len(new)
+def _new(key: Any, seeds: Sequence[int], counted: Counted) -> int:
+    """How many runs of a cell at seeds that follow each other have not been counted yet; now they have."""
+    first, end = seeds[0], seeds[-1] + 1
+    before = counted.get((key, first), first)
+    counted[key, first] = max(before, end)
+    return max(0, end - before)
 
 
-def _rows(study: Study, knobs: Any, store: Store, counted: set[Any]) -> list[dict[str, Any]]:
+def _rows(study: Study, knobs: Any, store: Store, counted: Counted) -> list[dict[str, Any]]:
     rows: list[dict[str, Any]] = []
     for arm in study.arms(knobs):
         choice = choose(arm.run)
-        cells = Search(arm.run, arm.sweep, arm.selection_seeds(knobs)).needed() if isinstance(arm.sweep, Sweep) else []
         seeds = arm.selection_seeds(knobs)
-        # Before a rate is chosen, the claim runs of two arms are the same if the arms are.
-        runs = _new(((cell.cell, seed) for cell, its in cells for seed in its), counted)
-        runs += _new(((arm.run.cell, arm.sweep, len(seeds), seed) for seed in arm.claim_seeds(knobs)), counted)
+        search = Search(arm.run, arm.sweep, seeds) if isinstance(arm.sweep, Sweep) else None
+        cells = search.needed() if search else []
+        # Before a rate is chosen, the later runs of two arms are the same if the arms are.
+        alike = (arm.run.cell, arm.sweep, len(seeds))
+        runs = sum(_new(cell.cell, its, counted) for cell, its in cells)
+        runs += _new(alike, arm.claim_seeds(knobs), counted)
+        if search and (later := search.num_planned - sum(len(its) for _, its in cells)):
+            runs += _new((alike, "later tries"), range(later), counted)
         rows.append(
             {
                 "study": study.name,
@@ -68,6 +76,7 @@ def _rows(study: Study, knobs: Any, store: Store, counted: set[Any]) -> list[dic
 def print_explanation(rows: list[dict[str, Any]], jobs: int, console: Any) -> None:
     """The rows as a table, or, for several studies, a row each; with the time in all."""
     from rich import box
+    from rich.markup import escape
     from rich.table import Table
 
     total = sum(row["runs"] * row["seconds_a_run"] for row in rows)
@@ -82,7 +91,7 @@ def print_explanation(rows: list[dict[str, Any]], jobs: int, console: Any) -> No
             seconds = sum(row["runs"] * row["seconds_a_run"] for row in own)
             engines = ", ".join(dict.fromkeys(row["engine"] for row in own))
             runs = sum(row["runs"] for row in own)
-            table.add_row(study, engines, str(len(own)), str(runs), f"{seconds / jobs / 60:.1f}")
+            table.add_row(escape(study), engines, str(len(own)), str(runs), f"{seconds / jobs / 60:.1f}")
         console.print(table)
         console.print(f"{said}; runs that studies share count once")
         return
@@ -92,13 +101,13 @@ def print_explanation(rows: list[dict[str, Any]], jobs: int, console: Any) -> No
         fastest = "" if row["engine"] == "computed" else "it is the fastest"
         reasons = "; ".join(f"{name}: {why}" for name, why in row["reasons"].items()) or fastest
         table.add_row(
-            row["arm"],
+            escape(row["arm"]),
             row["engine"],
             str(row["runs"]),
             str(row["stored"]),
             f"{row['seconds_a_run']:g}",
             "" if row["megabytes_a_run"] is None else f"{row['megabytes_a_run']:g}",
-            reasons,
+            escape(reasons),
         )
     console.print(table)
     console.print(said)

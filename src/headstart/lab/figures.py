@@ -1,5 +1,6 @@
 """One house style for every figure. Figures are drawn from stored traces only."""
 
+import io
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 FORMATS = ("png", "pdf", "svg")
+# The most that a figure in docs/results may take.
+MOST_BYTES = 250_000
 AXES = {"steps": "optimizer steps", "samples": "samples processed", "flops": "training FLOPs"}
 STYLE: Any = {
     "font.size": 9,
@@ -126,3 +129,46 @@ def save_figure(figure: "Figure", path: Path, format: str = "png") -> Path:
     except OSError as error:
         raise HeadstartError(f"--out {path}: the figure cannot be written: {error}; name another file") from None
     return path
+
+
+def save_small_figure(figure: "Figure", path: Path, most_bytes: int = MOST_BYTES) -> Path:
+    """Write a figure as a PNG of fewer than `most_bytes`, as a repository should hold it.
+
+    First as `save_figure` does; then in 256 colours, which differ by little more than antialiasing shows; then with
+    fewer dots per inch.
+    """
+    usual = STYLE["savefig.dpi"]
+    for dpi, paletted in ((usual, False), (usual, True), (150, True), (120, True), (100, True)):
+        data = _png(figure, dpi, paletted)
+        if len(data) < most_bytes:
+            try:
+                with replacing(path) as temporary:
+                    temporary.write_bytes(data)
+            except OSError as error:
+                raise HeadstartError(f"{path} cannot be written: {error}; name another folder with --out") from None
+            return path
+    raise HeadstartError(
+        f"{path}: the figure takes {len(data) / 1000:.0f} kB in 256 colours at {dpi} dots per inch, and at most "
+        f"{most_bytes / 1000:.0f} kB are kept; draw fewer panels, or rasters of fewer pixels"
+    )
+
+
+def _png(figure: "Figure", dpi: int, paletted: bool) -> bytes:
+    """The bytes of a figure, in all its colours or in the 256 that suit it best."""
+    whole = io.BytesIO()
+    figure.savefig(whole, format="png", metadata={"Software": None}, bbox_inches="tight", dpi=dpi)
+    return to_palette(whole.getvalue()) if paletted else whole.getvalue()
+
+
+def to_palette(png: bytes) -> bytes:
+    """The same picture in 256 colours of its own: a third of the size. Transparent pixels become white."""
+    from PIL import Image  # matplotlib writes its PNGs by it
+
+    with Image.open(io.BytesIO(png)) as picture:
+        dpi, pixels = picture.info.get("dpi"), picture.convert("RGBA")
+    opaque = Image.alpha_composite(Image.new("RGBA", pixels.size, "white"), pixels).convert("RGB")
+    # Covering the extremes first keeps the colour of a thin line, which a median cut would spend on the large areas.
+    few = opaque.quantize(256, method=Image.Quantize.MAXCOVERAGE, kmeans=1, dither=Image.Dither.NONE)
+    out = io.BytesIO()
+    few.save(out, format="PNG", optimize=True, **({"dpi": dpi} if dpi else {}))
+    return out.getvalue()

@@ -56,21 +56,32 @@ class Ledger:
         """Keep how an edition came out, in place of what was said of it before."""
         rows = [(*edition, s.arm, s.kind, s.cell, json.dumps(s.seeds)) for s in serving]
         with self._db.write():
-            self._db.execute("DELETE FROM arms WHERE (study, preset, knobs) = (?, ?, ?)", edition)
-            self._db.executemany("INSERT INTO arms VALUES (?, ?, ?, ?, ?, ?, ?)", rows)
-            row = (*edition, json.dumps(report), time.time())
-            self._db.execute("INSERT OR REPLACE INTO reports VALUES (?, ?, ?, ?, ?)", row)
+            for table in ("arms", "reports"):
+                self._db.execute(f"DELETE FROM {table} WHERE (study, preset, knobs) = (?, ?, ?)", edition)
+            self._db.add("arms", rows)
+            self._db.add("reports", [(*edition, json.dumps(report), time.time())])
 
     def last(self, study: str) -> Edition | None:
         """The edition of a study that was finished last; smoke runs count only where there is no other."""
-        query = f"SELECT preset, knobs FROM reports WHERE study = ? {_NEWEST_LAST}"
-        rows = self._db.execute(query, (study,)).fetchall()
-        return Edition(study, *rows[-1]) if rows else None
+        rows = self._db.rows("reports", f"WHERE study = ? {_NEWEST_LAST}", (study,))
+        return Edition(*rows[-1][:3]) if rows else None
 
     def reports(self) -> dict[str, dict[str, Any]]:
         """The newest report of every study, by its name; smoke only where there is no other."""
-        query = f"SELECT study, json FROM reports {_NEWEST_LAST}"
-        return {study: json.loads(text) for study, text in self._db.execute(query)}
+        return {study: self._read(study, text) for study, _, _, text, _ in self._db.rows("reports", _NEWEST_LAST, ())}
+
+    def _read(self, study: str, text: str) -> dict[str, Any]:
+        """A report as it was written; refused if it is none."""
+        try:
+            report = json.loads(text)
+            if not isinstance(report, dict):
+                raise ValueError("it is no JSON object")
+        except (ValueError, RecursionError) as error:
+            raise HeadstartError(
+                f"the report of {study} in store {self._db.path} cannot be read: {error}; run the study again, "
+                "with --repair"
+            ) from None
+        return report
 
     def serving(self, study: str, arm: str | None = None, kind: str = "claim") -> list[Serving]:
         """Which cells serve the arms (or one arm) of a study's last edition."""
@@ -79,8 +90,22 @@ class Ledger:
             raise HeadstartError(
                 f"study {study} has no finished run in store {self._db.path}; run it: headstart run {study}"
             )
-        query = "SELECT arm, kind, cell, seeds FROM arms WHERE (study, preset, knobs) = (?, ?, ?) ORDER BY arm, cell"
-        rows = [Serving(a, k, cell, json.loads(seeds)) for a, k, cell, seeds in self._db.execute(query, edition)]
+        where = "WHERE (study, preset, knobs) = (?, ?, ?) ORDER BY arm, cell"
+        rows = [
+            Serving(a, k, cell, json.loads(seeds)) for *_, a, k, cell, seeds in self._db.rows("arms", where, edition)
+        ]
+        self._check_whole(edition, rows)
         if arm is not None and arm not in {row.arm for row in rows}:
             raise HeadstartError(f"there is no arm {arm!r}; {study} has {', '.join(sorted({r.arm for r in rows}))}")
         return [row for row in rows if row.kind == kind and arm in (None, row.arm)]
+
+    def _check_whole(self, edition: Edition, rows: list[Serving]) -> None:
+        """Raise where the report speaks of an arm that is not among the rows."""
+        ((*_, text, _),) = self._db.rows("reports", "WHERE (study, preset, knobs) = (?, ?, ?)", edition)
+        report = self._read(edition.study, text)
+        gone = set(report.get("choices", report.get("learning_rates", ()))) - {row.arm for row in rows}
+        if gone:
+            raise HeadstartError(
+                f"store {self._db.path} has lost the rows of {', '.join(sorted(gone))} of {edition.study}; "
+                "run the study again"
+            )

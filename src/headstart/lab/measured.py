@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping
 
 from headstart.core.encoding import canonical, encode, identity
 from headstart.core.errors import HeadstartError
-from headstart.core.state import Arrays, load_arrays, save_arrays
+from headstart.core.state import Arrays, read_arrays, save_arrays
 from headstart.lab.database import Database
 from headstart.measures import Measure, When
 
@@ -23,8 +23,7 @@ class Measured:
         """Store what measures saw of a run; what is there stays as it is. Within a transaction of the caller's."""
         for measure, arrays in measured.items():
             data, text = save_arrays(arrays), canonical(encode(measure))
-            row = (cell, seed, identity(text), text, zlib.crc32(data), data)
-            self._db.execute("INSERT OR IGNORE INTO measured VALUES (?, ?, ?, ?, ?, ?)", row)
+            self._db.add("measured", [(cell, identity(text), seed, text, zlib.crc32(data))], [data])
 
     def seeds(self, cell: str, measure: Measure) -> set[int]:
         """The seeds of a cell that a measure has looked at."""
@@ -37,21 +36,15 @@ class Measured:
 
     def get(self, cell: str, seed: int, measure: Measure) -> Arrays:
         """What a measure saw of a run: "step" int64[moments], and arrays [moments, ...] by name."""
-        query = "SELECT checksum, data FROM measured WHERE cell = ? AND seed = ? AND measure = ?"
-        row = self._db.execute(query, (cell, seed, _key(measure))).fetchone()
+        key = (cell, seed, _key(measure))
+        rows = self._db.rows("measured", "WHERE (cell, seed, measure) = (?, ?, ?)", key, data=True)
         where = f"{measure} of cell {cell} seed {seed}"
-        if row is None:
+        if not rows:
             raise HeadstartError(f"{where} is not in store {self._db.path}; run its study first")
-        if zlib.crc32(row[1]) != row[0]:
-            raise HeadstartError(f"{where} in store {self._db.path} is corrupt; add --repair to the run")
-        return load_arrays(row[1])[1]
-
-    def repair(self) -> None:
-        """Drop every row whose checksum fails; part of a transaction of the caller's."""
-        query = "SELECT cell, seed, measure, checksum, data FROM measured"
-        for *key, checksum, data in self._db.execute(query).fetchall():
-            if zlib.crc32(data) != checksum:
-                self._db.execute("DELETE FROM measured WHERE cell = ? AND seed = ? AND measure = ?", key)
+        ((*_, checksum, data),) = rows
+        if zlib.crc32(data) != checksum:
+            raise self._db.damaged(where)
+        return read_arrays(data, f"{where} in store {self._db.path}")
 
 
 def check_measure(measure: object) -> None:

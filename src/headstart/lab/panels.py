@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any
 from headstart.core.errors import HeadstartError
 from headstart.core.metric import Metric
 from headstart.lab.arms import Arm
-from headstart.lab.claims import Claim, GapRatio, TimeRatio, Typical, Within, below
+from headstart.lab.claims import Claim, Within, below
 from headstart.lab.colours import check_colour, cold, cycle, warm
+from headstart.lab.estimates import GapRatio, TimeRatio, Typical
 from headstart.lab.figures import Curve, draw_curve, legend_below, metric_label
 from headstart.lab.results import Results
 from headstart.lab.scores import Area, TimeToTarget

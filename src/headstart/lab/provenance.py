@@ -2,22 +2,29 @@
 
 import os
 import platform
-import subprocess
 from functools import cache
 from importlib.metadata import version
 from pathlib import Path
 
+from headstart.lab.checkout import changes, checkout_of, head, is_tracked
+
 
 @cache
 def commit() -> str:
-    """The commit of the checkout this package runs from, marked when it has changes; else the package version."""
-    here = Path(__file__).parent
-    try:
-        call = ["git", "-C", str(here), "describe", "--always", "--dirty", "--abbrev=10", "--exclude=*"]
-        done = subprocess.run(call, capture_output=True, text=True, timeout=10, check=True)
-        return done.stdout.strip()
-    except (OSError, subprocess.SubprocessError):
+    """The commit of the checkout this package runs from, marked -dirty when it has changes; else the package version.
+
+    Pages of results that were written since, and new files outside the package, are no changes: no number depends on
+    them. A package installed into the checkout of another project is known by its version.
+    """
+    here = Path(__file__).resolve()
+    checkout = checkout_of(here) if is_tracked(here) else None
+    found = head(checkout) if checkout else None
+    if checkout is None or found is None:
         return f"v{version('headstart')}"
+    package = here.parents[1]
+    changed = changes(checkout, checkout / "docs" / "results", checkout / "README.md")
+    dirty = any(not change.is_new or change.path.is_relative_to(package) for change in changed)
+    return f"{found}-dirty" if dirty else found
 
 
 @cache

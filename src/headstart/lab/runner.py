@@ -3,6 +3,7 @@
 from collections import deque
 from collections.abc import Hashable, Iterable
 from concurrent.futures import FIRST_COMPLETED, Future, wait
+from contextlib import suppress
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -146,7 +147,8 @@ class _Work:
             if chosen:
                 self.store.add(chosen, engine, keep)
         for outcome in outcomes:
-            self.store.checkpoint_path(outcome.run).unlink(missing_ok=True)
+            with suppress(OSError):  # a folder that may not be written to: the file is not used again
+                self.store.checkpoint_path(outcome.run).unlink(missing_ok=True)
             self.unfinished.discard(_key(outcome.run))
             for run in self.waiting.pop(_key(outcome.run), ()):
                 self.lacking[_key(run)] -= 1
@@ -192,6 +194,7 @@ def execute(
         work.moment(run, at)
     if not work.todo:
         return 0
+    store.sweep_checkpoints(work.todo)
     if old := store.old_checkpoints():
         title += f" ({len(old)} checkpoints of version 0.1 are not used: their runs begin again from step 0)"
     progress.begin(title, sum(work.seconds.values()))

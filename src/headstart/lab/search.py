@@ -33,12 +33,17 @@ def deciding(score: Score, scores: Sequence[Scored]) -> Score:
     return Area() if arrivals and max(arrivals) < _LEAST_ARRIVALS else score
 
 
+def numbers(scores: Mapping[K, Scored], score: Score, metric: Metric) -> dict[K, float]:
+    """What decides between candidates, lower is better."""
+    sign = -1 if metric.higher_is_better else 1
+    by_area = isinstance(deciding(score, list(scores.values())), Area)
+    return {key: sign * scored.area if by_area else scored.score for key, scored in scores.items()}
+
+
 def best_first(scores: Mapping[K, Scored], score: Score, metric: Metric) -> list[K]:
     """The candidates from best to worst; on an exact tie in their order, so that the lower rate wins."""
-    sign = -1 if metric.higher_is_better else 1
-    if isinstance(deciding(score, list(scores.values())), Area):
-        return sorted(scores, key=lambda k: (sign * scores[k].area, k))
-    return sorted(scores, key=lambda k: (scores[k].score, k))
+    found = numbers(scores, score, metric)
+    return sorted(found, key=lambda key: (found[key], key))
 
 
 @dataclass
@@ -105,7 +110,9 @@ class Grid:
         if not self.learns:
             near = {*range(-_BELOW, 0, 2), rate.indices[-1] + _ABOVE}
             return set(_FAR) if near <= self.scores.keys() else near
-        return {self.best - 1, self.best + 1}
+        # Where all scores are the same, such as those of runs that begin at the target, lower rates say nothing more.
+        flat = len(set(numbers(self.scores, self.score, self.metric).values())) == 1 < len(self.scores)
+        return set() if flat else {self.best - 1, self.best + 1}
 
 
 class Search:
@@ -155,6 +162,16 @@ class Search:
             return [candidate for candidate, scored in self.left.items() if scored is None]
         return [(number, index) for number, grid in enumerate(self.grids) for index in grid.needed]
 
+    @property
+    def num_planned(self) -> int:
+        """How many runs it takes if no grid is extended beyond the number of tries."""
+        left = sum(1 if grid.rate is None else max(grid.least, len(grid.wanted)) for grid in self.grids)
+        total = before = 0
+        for seeds in self.rungs:
+            total += left * (len(seeds) - before)
+            before, left = len(seeds), _half(left)
+        return total
+
     def needed(self) -> list[tuple[Run, list[int]]]:
         """The cells that have no score yet on the present rung, with its seeds."""
         return [(self._cell(*candidate), self.rungs[self.rung]) for candidate in self._lacking()]
@@ -181,7 +198,7 @@ class Search:
                 self.done = True
                 return
             kept = self._ranked()
-            self.left = dict.fromkeys(kept[: max(2, -(-len(kept) // 2))])
+            self.left = dict.fromkeys(kept[: _half(len(kept))])
             self.rung += 1
 
     def _ranked(self) -> list[tuple[int, int]]:
@@ -206,6 +223,11 @@ class Search:
             learned,
             self.grids[number].is_inside(index),
         )
+
+
+def _half(num: int) -> int:
+    """How many of so many candidates go on to the next rung: half of them, at least two."""
+    return max(2, -(-num // 2))
 
 
 def choice_key(run: Run, sweep: Sweep, seeds: Sequence[int], tries: int) -> str:

@@ -7,15 +7,16 @@ from typing import NamedTuple
 
 from headstart.core.encoding import encode
 from headstart.core.errors import HeadstartError
-from headstart.core.files import replacing
+from headstart.core.files import left_behind, replacing
 from headstart.core.state import State
 from headstart.core.units import Cost
 from headstart.engines import Outcome, lower
-from headstart.lab.database import Database
+from headstart.lab.database import Database, in_words
 from headstart.run import At, Run
 
 # A State above this many bytes lies in a file of its own.
 _LARGEST_ROW = 2**20
+_ONE = "WHERE (cell, seed, moment) = (?, ?, ?)"
 _COUNTED = ("step", "samples", "drawn", "seconds")
 
 
@@ -45,57 +46,57 @@ class States:
         if state is None:
             end = (outcome.cost.steps, outcome.cost.samples, outcome.drawn, outcome.cost.seconds)
             said = json.dumps(dict(zip(_COUNTED, end, strict=True)))
-            self._db.execute("INSERT OR IGNORE INTO states VALUES (?, ?, ?, ?, NULL, NULL, NULL)", (*key, said))
+            self._db.add("states", [(*key, said, None, None)])
             return
         data = state.to_bytes()
         checksum, file = zlib.crc32(data), None
         if len(data) > _LARGEST_ROW:
             file = f"{run.cell}-{run.seed}-{checksum:08x}.safetensors"
-            with replacing(self.folder / file) as temporary:
-                temporary.write_bytes(data)
+            try:
+                with replacing(self.folder / file) as temporary:
+                    temporary.write_bytes(data)
+            except OSError as error:
+                raise in_words(self.folder / file, error) from error
         counters = {name: state.counter(name) for name in _COUNTED}
-        row = (*key, json.dumps(counters), checksum, None if file else data, file)
-        self._db.execute("INSERT OR IGNORE INTO states VALUES (?, ?, ?, ?, ?, ?, ?)", row)
+        self._db.add("states", [(*key, json.dumps(counters), checksum, file)], [None if file else data])
 
     def moment(self, run: Run, at: At) -> Moment | None:
         """What is known of a moment; None if nothing is."""
-        query = "SELECT counters, checksum FROM states WHERE cell = ? AND seed = ? AND moment = ?"
-        row = self._db.execute(query, (run.cell, run.seed, _name(at))).fetchone()
-        if row is None:
+        rows = self._db.rows("states", _ONE, (run.cell, run.seed, _name(at)))
+        if not rows:
             return None
-        counted = json.loads(row[0])
+        ((_, _, _, text, checksum, _),) = rows
+        counted = json.loads(text)
         samples = int(counted["samples"])
         cost = Cost(int(counted["step"]), samples, samples * lower(run).flops, counted["seconds"])
-        return Moment(row[1] is not None, cost, int(counted["drawn"]))
+        return Moment(checksum is not None, cost, int(counted["drawn"]))
 
     def get(self, run: Run, at: At) -> State | None:
         """The State at a moment; None if the run never reached it."""
-        query = "SELECT checksum, data, file FROM states WHERE cell = ? AND seed = ? AND moment = ?"
-        row = self._db.execute(query, (run.cell, run.seed, _name(at))).fetchone()
+        rows = self._db.rows("states", _ONE, (run.cell, run.seed, _name(at)), data=True)
         where = f"cell {run.cell} seed {run.seed} at {at}"
-        if row is None:
+        if not rows:
             raise HeadstartError(f"store {self._db.path} holds no State of {where}")
-        checksum, data, file = row
+        ((*_, checksum, file, data),) = rows
         if checksum is None:
             return None
-        data = self._bytes(data, file)
+        data = self.bytes_of(data, file)
         if data is None or zlib.crc32(data) != checksum:
             raise HeadstartError(f"the State of {where} is missing or corrupt; add --repair to the run")
-        return State.from_bytes(data)
+        try:
+            return State.from_bytes(data)
+        except Exception as error:  # bytes that were written so, and are no State, fail in many ways
+            raise HeadstartError(f"the State of {where} cannot be read: {error}; add --repair to the run") from None
 
-    def _bytes(self, data: bytes | None, file: str | None) -> bytes | None:
+    def bytes_of(self, data: bytes | None, file: str | None) -> bytes | None:
+        """What a row holds itself, or the contents of the file that it names; None if the file is not there."""
         if file is None:
             return data
-        path = self.folder / file
-        return path.read_bytes() if path.exists() else None
-
-    def repair(self) -> None:
-        """Drop every State whose checksum fails or whose file is gone; part of a transaction of the caller's."""
-        query = "SELECT cell, seed, moment, checksum, data, file FROM states WHERE checksum IS NOT NULL"
-        for *key, checksum, data, file in self._db.execute(query).fetchall():
-            found = self._bytes(data, file)
-            if found is None or zlib.crc32(found) != checksum:
-                self._db.execute("DELETE FROM states WHERE cell = ? AND seed = ? AND moment = ?", key)
+        path = self.folder / Path(file).name  # a file of this folder, whatever the row says
+        try:
+            return path.read_bytes() if path.exists() else None
+        except OSError as error:
+            raise in_words(path, error) from error
 
     def collect_garbage(self, states: bool) -> tuple[int, int]:
         """Delete files that no row names and, with `states`, every State; returns how many, and their bytes."""
@@ -106,7 +107,8 @@ class States:
                 num, size = self._db.execute(query).fetchone()
                 self._db.execute("DELETE FROM states")
             named = {file for (file,) in self._db.execute("SELECT file FROM states WHERE file IS NOT NULL")}
-            for path in self.folder.glob("*.safetensors"):
+            stale = left_behind(self.folder)
+            for path in [*self.folder.glob("*.safetensors"), *stale]:
                 if path.name not in named:
                     num, size = num + 1, size + path.stat().st_size
                     path.unlink()

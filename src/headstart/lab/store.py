@@ -8,7 +8,8 @@ import json
 import os
 import time
 import zlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import astuple
 from enum import StrEnum
 from pathlib import Path
@@ -19,22 +20,28 @@ import numpy as np
 import platformdirs
 from numpy.typing import NDArray
 
-from headstart.core.encoding import canonical, decode, encode, identity
+from headstart.core.encoding import canonical, decode, encode, identity, settings
 from headstart.core.errors import HeadstartError
-from headstart.core.state import load_arrays, save_arrays
-from headstart.core.trace import Status, Summary, Trace, Traces
+from headstart.core.files import left_behind
+from headstart.core.state import read_arrays, save_arrays
+from headstart.core.trace import Status, Summary, Trace, Traces, html_table
 from headstart.core.units import Cost
 from headstart.engines import Outcome, value_names
 from headstart.lab import provenance
 from headstart.lab.choices import Choices
-from headstart.lab.database import Database
+from headstart.lab.database import Damaged, Database, in_words
 from headstart.lab.ledger import Ledger
 from headstart.lab.measured import Measured
+from headstart.lab.repair import examine, repair, salvage
 from headstart.lab.states import States
 from headstart.measures import Measure, area_under
 from headstart.run import Run
 
 _AXES = ("step", "samples", "flops")
+# The bytes of a number of each kind that curves may have.
+_DTYPES = {"<f8": 8, "<i8": 8, "<f4": 4, "<i4": 4}
+_COUNTED = ("DISTINCT cell", "*")
+_OF_CELL = "WHERE cell = ? ORDER BY seed"
 
 
 class Keep(StrEnum):
@@ -51,9 +58,35 @@ def default_path() -> Path:
 
 
 def open_store(path: str | Path | None = None) -> "Store":
-    """Open the store at `path`, made if it is not there; a directory holds it as store.sqlite."""
-    where = default_path() if path is None else Path(path).expanduser()
-    return Store(where / "store.sqlite" if where.is_dir() else where)
+    """Open the store at `path`; a directory holds it as store.sqlite.
+
+    Opening changes nothing: a store that is not there reads as empty, and the first write makes it.
+    """
+    return Store(store_path(path))
+
+
+def store_path(path: str | Path | None = None) -> Path:
+    """The file of the store that `path` names, or of the default one."""
+    if not isinstance(path, str | Path | None):
+        raise HeadstartError(f"open_store(path={path!r}): give a path, or nothing for the default store")
+    try:
+        where = default_path() if path is None else Path(path).expanduser()
+        if "\0" in str(where):
+            raise ValueError("there is no file of this name")
+        return where / "store.sqlite" if where.is_dir() else where
+    except (OSError, ValueError, RuntimeError) as error:
+        raise in_words(Path(str(path)), error) from None
+
+
+def repair_store(path: Path) -> list[str]:
+    """Repair the store at `path`, also one that is too damaged to be opened; says what `Store.repair` says."""
+    try:
+        with open_store(path) as store:
+            return store.repair()
+    except Damaged as error:
+        said = [str(error.__cause__ or error), *salvage(path)]
+    with open_store(path) as store:
+        return said + store.repair()
 
 
 def summarise(run: Run, trace: Trace) -> Summary:
@@ -90,6 +123,18 @@ class Store:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
         self.close()
 
+    def __repr__(self) -> str:
+        cells, runs = (self._db.execute(f"SELECT COUNT({of}) FROM summaries").fetchone()[0] for of in _COUNTED)
+        return f"Store({str(self.path)!r}: {runs} runs of {cells} cells)"
+
+    def _repr_html_(self) -> str:
+        """What it holds, for notebooks: how many runs, and the studies with their last verdicts."""
+        rows = []
+        for study, report in sorted(self.studies.reports().items()):
+            said = [str(c.get("verdict")) for c in report.get("claims", ()) if isinstance(c, dict)]
+            rows.append((study, report.get("preset"), ", ".join(f"{said.count(v)} {v}" for v in dict.fromkeys(said))))
+        return html_table(repr(self), ("study", "preset", "claims"), rows)
+
     def checkpoint_path(self, run: Run) -> Path:
         """Where a run that is under way keeps its checkpoint."""
         return self._checkpoints / f"{run.cell}-{run.seed}.safetensors"
@@ -109,15 +154,22 @@ class Store:
         and States were dropped, and their bytes.
         """
         num, size = self.states.collect_garbage(states)
-        done = [p for p in self._checkpoints.glob("*.safetensors") if self._is_stored(p.stem)]
-        for path in [*self.old_checkpoints(), *done]:
+        done = [p for p in self._checkpoints.glob("*.safetensors") if self._is_stored(p.stem, Keep.SUMMARY)]
+        for path in [*self.old_checkpoints(), *done, *left_behind(self._checkpoints)]:
             num, size = num + 1, size + path.stat().st_size
             path.unlink()
         return num, size
 
-    def _is_stored(self, stem: str) -> bool:
+    def sweep_checkpoints(self, under_way: Container[tuple[str, int]] = ()) -> None:
+        """Drop what a kill left behind: half-written files, and checkpoints of stored runs that are not `under_way`."""
+        done = [p for p in self._checkpoints.glob("*.safetensors") if self._is_stored(p.stem, Keep.CURVES, under_way)]
+        for path in [*done, *left_behind(self._checkpoints)]:
+            with suppress(OSError):
+                path.unlink()
+
+    def _is_stored(self, stem: str, keep: Keep, but: Container[tuple[str, int]] = ()) -> bool:
         cell, _, seed = stem.rpartition("-")
-        return seed.isdigit() and int(seed) in self.seeds(cell, Keep.SUMMARY)
+        return seed.isdecimal() and (cell, int(seed)) not in but and int(seed) in self.seeds(cell, keep)
 
     def seeds(self, cell: str, keep: Keep = Keep.CURVES) -> set[int]:
         """The seeds of a cell of which this much is stored."""
@@ -136,7 +188,7 @@ class Store:
             batch = self._add_batch(engine)
             for cell, trained in cells.items():
                 names = json.dumps(list(value_names(trained[0].run)))
-                self._db.execute("INSERT OR IGNORE INTO cells VALUES (?, ?, ?)", (cell, trained[0].run.json, names))
+                self._db.add("cells", [(cell, trained[0].run.json, names)])
                 there = self.seeds(cell)
                 new = [o.trace for o in trained if o.trace.seed not in there]
                 self._compare([o for o in trained if o.measured and o.trace.seed in there])
@@ -147,9 +199,7 @@ class Store:
                 (s.cell, s.seed, str(s.status), s.area, s.final, s.seconds, batch, _packed(o.run, s.last))
                 for o, s in zip(outcomes, summaries, strict=True)
             ]
-            self._db.executemany("INSERT OR IGNORE INTO summaries VALUES (?, ?, ?, ?, ?, ?, ?, ?)", rows)
-            costs = [(t.cell, t.seed, *astuple(t.before)) for o in outcomes if (t := o.trace).before != Cost()]
-            self._db.executemany("INSERT OR IGNORE INTO costs VALUES (?, ?, ?, ?, ?, ?)", costs)
+            self._db.add("summaries", rows)
             for o in outcomes:
                 for at in o.states:
                     self.states.add(o, at)
@@ -169,19 +219,20 @@ class Store:
                 )
 
     def copy_from(self, source: "Store", rows: Iterable[tuple[str, str, Sequence[Any]]]) -> None:
-        """Copy rows of another store, (table, condition, values) each, with the chunks and batches that they name."""
-        self._db.execute("ATTACH ? AS source", (str(source.path),))
+        """Copy rows of another store, (table, condition, values) each, with the chunks and batches that they name.
+
+        Every seal is checked on the way. The file stands alone afterwards.
+        """
         with self._db.write():
             for table, condition, values in rows:
-                query = f"INSERT OR IGNORE INTO main.{table} SELECT * FROM source.{table} WHERE {condition}"
-                self._db.execute(query, tuple(values))
-            for table, named in (
-                ("chunks", "id IN (SELECT chunk FROM main.runs)"),
-                ("curves", "chunk IN (SELECT chunk FROM main.runs)"),
-                ("batches", "id IN (SELECT batch FROM main.summaries UNION SELECT batch FROM main.simulations)"),
-            ):
-                self._db.execute(f"INSERT OR IGNORE INTO main.{table} SELECT * FROM source.{table} WHERE {named}")
-        self._db.execute("DETACH source")
+                self._db.copy(source._db, table, condition, values)
+            for (chunk,) in self._db.execute("SELECT DISTINCT chunk FROM runs").fetchall():
+                self._db.copy(source._db, "chunks", "id = ?", (chunk,))
+                self._db.copy(source._db, "curves", "chunk = ?", (chunk,))
+            query = "SELECT batch FROM summaries UNION SELECT batch FROM simulations"
+            for (batch,) in self._db.execute(query).fetchall():
+                self._db.copy(source._db, "batches", "id = ?", (batch,))
+        self._db.settle()
 
     def key_of(self, part: Any) -> str:
         """What a computed part is stored under."""
@@ -193,33 +244,57 @@ class Store:
         return self._db.execute(query, (engine, made, time.time())).lastrowid
 
     def _add_chunk(self, cell: str, traces: Sequence[Trace], batch: int | None) -> None:
-        chunk = self._db.execute("INSERT INTO chunks (cell, batch) VALUES (?, ?)", (cell, batch)).lastrowid
+        # After damage there may be curves of a chunk that is not listed any more: its number is not used again.
+        query = (
+            "SELECT MAX(COALESCE((SELECT MAX(id) FROM chunks), 0), COALESCE((SELECT MAX(chunk) FROM curves), 0)) + 1"
+        )
+        (chunk,) = self._db.execute(query).fetchone()
+        self._db.execute("INSERT INTO chunks VALUES (?, ?, ?)", (chunk, cell, batch))
         grid = Traces(tuple(traces)).grid()
         arrays: dict[str, NDArray[Any]] = {"step": grid.steps, "samples": grid.samples, "flops": grid.flops}
         arrays |= {name: Traces(tuple(traces)).stack(name) for name in grid.values}
-        for name, array in arrays.items():
-            data = np.ascontiguousarray(array).tobytes()
-            curve = (chunk, name, array.dtype.str, zlib.crc32(data), data)
-            self._db.execute("INSERT INTO curves VALUES (?, ?, ?, ?, ?)", curve)
-        rows = [(cell, t.seed, chunk, i, len(t.steps), str(t.status), t.seconds) for i, t in enumerate(traces)]
-        self._db.executemany("INSERT INTO runs VALUES (?, ?, ?, ?, ?, ?, ?)", rows)
+        blobs = [np.ascontiguousarray(array).tobytes() for array in arrays.values()]
+        curves = [(chunk, k, a.dtype.str, zlib.crc32(b)) for (k, a), b in zip(arrays.items(), blobs, strict=True)]
+        self._db.add("curves", curves, blobs)
+        rows = [
+            (cell, t.seed, chunk, i, len(t.steps), str(t.status), t.seconds, *astuple(t.before))
+            for i, t in enumerate(traces)
+        ]
+        self._db.add("runs", rows)
 
     def summaries(self, cell: str, seeds: Iterable[int] | None = None) -> list[Summary]:
         """The stored summaries of a cell in the order of `seeds` (default: all, ascending)."""
-        new = self._db.format > 1
-        query = "SELECT names FROM cells WHERE cell = ?" if new else "SELECT '[]'"
-        row = self._db.execute(query, (cell,) if new else ()).fetchone()
-        names = json.loads(row[0]) if row else []
-        last = "last" if new else "x''"
-        query = f"SELECT seed, status, {last}, area, final, seconds FROM summaries WHERE cell = ? ORDER BY seed"
+        names = self._cell(cell)[1]
         found = {
-            seed: Summary(cell, seed, Status(status), area, final, seconds, _unpacked(names, data))
-            for seed, status, data, area, final, seconds in self._db.execute(query, (cell,))
+            seed: Summary(cell, seed, self._status(status), area, final, seconds, self._unpacked(cell, names, last))
+            for _, seed, status, area, final, seconds, _, last in self._db.rows("summaries", _OF_CELL, (cell,))
         }
         for seed in [] if seeds is None else (seeds := list(seeds)):
             if seed not in found:
                 raise HeadstartError(f"cell {cell} seed {seed} is not in store {self.path}; run its study first")
         return list(found.values()) if seeds is None else [found[seed] for seed in seeds]
+
+    def _cell(self, cell: str) -> tuple[dict[str, Any], list[str]]:
+        """The encoded Run of a cell, and the names of what its runs record; both empty if it is not stored."""
+        rows = self._db.rows("cells", "WHERE cell = ?", (cell,))
+        if not rows:
+            return {}, []
+        ((_, text, names),) = rows
+        try:
+            return dict(json.loads(text)), list(json.loads(names))
+        except (ValueError, TypeError, RecursionError):
+            raise self._db.damaged(f"cell {cell}") from None
+
+    def _status(self, written: str) -> Status:
+        if written not in list(Status):
+            raise HeadstartError(f"a run in store {self.path} ended {written!r}, and runs end {', '.join(Status)}")
+        return Status(written)
+
+    def _unpacked(self, cell: str, names: Sequence[str], data: bytes) -> dict[str, float]:
+        """The last values of a run by name; none where it recorded nothing, or was stored by version 0.1."""
+        if len(data) not in (0, 8 * len(names)):
+            raise self._db.damaged(f"the last values of cell {cell}")
+        return dict(zip(names, np.frombuffer(data, dtype=np.float64).tolist(), strict=True)) if data else {}
 
     def cell_traces(
         self,
@@ -229,63 +304,49 @@ class Store:
         measures: Sequence[Measure] = (),
     ) -> Traces:
         """The stored traces of a cell in the order of `seeds` (default: all, ascending), with what measures saw."""
-        rows = {
-            seed: rest
-            for seed, *rest in self._db.execute(
-                "SELECT seed, chunk, place, num_records, status, seconds FROM runs WHERE cell = ? ORDER BY seed",
-                (cell,),
-            )
-        }
-        query = "SELECT seed, steps, samples, flops, seconds FROM costs WHERE cell = ?"
-        costs = {seed: Cost(*rest) for seed, *rest in self._db.execute(query, (cell,))}
+        rows = {row[1]: row[2:] for row in self._db.rows("runs", _OF_CELL, (cell,))}
+        encoded, names = self._cell(cell)
+        described = settings(encoded)
         chunks: dict[int, dict[str, NDArray[Any]]] = {}
         out = []
         for seed in rows if seeds is None else seeds:
             if seed not in rows:
                 raise HeadstartError(f"cell {cell} seed {seed} is not in store {self.path}; run its study first")
-            chunk, place, num, status, seconds = rows[seed]
+            chunk, place, num, status, seconds, *before = rows[seed]
             if chunk not in chunks:
-                chunks[chunk] = self._curves(chunk)
+                chunks[chunk] = self._curves(chunk, names)
             arrays = chunks[chunk]
             steps, samples, flops = (arrays[name][:num] for name in _AXES)
-            curves = {k: v.reshape(-1, len(arrays["step"]))[place, :num] for k, v in arrays.items() if k not in _AXES}
-            before = costs.get(seed, Cost())
+            curves = {name: array[place, :num] for name, array in arrays.items() if name not in _AXES}
             seen = {measure: self.measured.get(cell, seed, measure) for measure in measures}
-            how = (Status(status), seconds, labels or {}, before, seen)
+            how = (self._status(status), seconds, labels or {}, Cost(*before), seen, described)
             out.append(Trace(cell, seed, steps, samples, flops, curves, *how))
         return Traces(tuple(out))
 
-    def _curves(self, chunk: int) -> dict[str, NDArray[Any]]:
-        arrays = {}
-        query = "SELECT metric, dtype, checksum, data FROM curves WHERE chunk = ?"
-        for metric, dtype, checksum, data in self._db.execute(query, (chunk,)):
-            if zlib.crc32(data) != checksum:
-                raise HeadstartError(
-                    f"chunk {chunk} ({metric}) of store {self.path} is corrupt: its checksum does not match; "
-                    "add --repair to `headstart run` to drop the damaged chunks and train only those again"
-                )
+    def _curves(self, chunk: int, names: Sequence[str]) -> dict[str, NDArray[Any]]:
+        """The axes [records] and the curves [members, records] of a chunk, by these names where it has records."""
+        arrays: dict[str, NDArray[Any]] = {}
+        for _, metric, dtype, checksum, data in self._db.rows("curves", "WHERE chunk = ?", (chunk,), data=True):
+            if zlib.crc32(data) != checksum or dtype not in _DTYPES or len(data) % _DTYPES[dtype]:
+                raise self._db.damaged(f"chunk {chunk} ({metric})")
             arrays[metric] = np.frombuffer(data, dtype=np.dtype(dtype))
-        return arrays
+        num = len(arrays.get("step", ()))
+        if not {*_AXES, *(names if num else ())} <= set(arrays) or any(
+            len(a) % num if num else len(a) for a in arrays.values()
+        ):
+            raise self._db.damaged(f"chunk {chunk}")
+        return {name: array if name in _AXES else array.reshape(-1, num) for name, array in arrays.items()}
 
-    def repair(self) -> list[int]:
-        """Drop everything whose checksum fails, chunks of curves with their runs; returns the chunks dropped."""
-        query = "SELECT chunk, checksum, data FROM curves"
-        bad = sorted({chunk for chunk, checksum, data in self._db.execute(query) if zlib.crc32(data) != checksum})
-        query = "SELECT simulation, checksum, data FROM simulations"
-        spoilt = [key for key, checksum, data in self._db.execute(query) if zlib.crc32(data) != checksum]
-        with self._db.write():
-            for chunk in bad:
-                # A run whose curves are gone is trained again, with its States and its summary.
-                for table in ("states", "summaries"):
-                    query = f"DELETE FROM {table} WHERE (cell, seed) IN (SELECT cell, seed FROM runs WHERE chunk = ?)"
-                    self._db.execute(query, (chunk,))
-                for table, column in (("curves", "chunk"), ("runs", "chunk"), ("chunks", "id")):
-                    self._db.execute(f"DELETE FROM {table} WHERE {column} = ?", (chunk,))
-            self.states.repair()
-            self.choices.repair()
-            self.measured.repair()
-            self._db.executemany("DELETE FROM simulations WHERE simulation = ?", [(key,) for key in spoilt])
-        return bad
+    def damage(self) -> list[str]:
+        """What is damaged, one sentence each; nothing is changed."""
+        return examine(self._db, self.states).sentences()
+
+    def repair(self) -> list[str]:
+        """Drop what is damaged, with what depends on it, and say what was dropped, one sentence each.
+
+        If SQLite cannot read pages of the file, what is readable goes into a new file, and the damaged one is kept.
+        """
+        return repair(self._db, self.states)
 
     def traces(self, study: str | None = None, arm: str | None = None, kind: str = "claim") -> Traces:
         """The traces of a study's last run (one arm, or all), or of every stored cell without a study.
@@ -293,24 +354,28 @@ class Store:
         Kind "claim" is the seeds claims are computed on, "selection" those the learning rates were chosen on.
         """
         if study is None:
-            cells = [cell for (cell,) in self._db.execute("SELECT cell FROM cells ORDER BY cell")]
+            # All rows are looked at, so that one whose cell was damaged is not merely missing.
+            cells = dict.fromkeys(row[0] for row in self._db.rows("runs", "ORDER BY cell, seed", ()))
             return Traces(tuple(t for cell in cells for t in self.cell_traces(cell)))
         members: list[Trace] = []
         for row in self.studies.serving(study, arm, kind):
             members += self.cell_traces(row.cell, row.seeds, {"study": study, "arm": row.arm})
         return Traces(tuple(members))
 
-    def run_of(self, cell: str) -> Run:
-        """The Run of a stored cell, at seed 0, its parts built from their modules."""
-        row = self._db.execute("SELECT json FROM cells WHERE cell = ?", (cell,)).fetchone()
-        if row is None:
+    def run_of(self, cell: str, trust: Iterable[str] = ()) -> Run:
+        """The Run of a stored cell, at seed 0, its parts built from their modules.
+
+        Parts from modules outside headstart are built only if `trust` names the module or its package: a store that
+        somebody sent you runs no code of its choosing.
+        """
+        data, _ = self._cell(cell)
+        if not data:
             raise HeadstartError(f"cell {cell} is not in store {self.path}")
-        data = json.loads(row[0])
         if "format" not in data:
             raise HeadstartError(
                 f"cell {cell} was stored by headstart 0.1: its traces can be read, and its Run cannot be built again"
             )
-        return decode(data)
+        return decode(data, Run, trust)
 
     def commits(self, cells: Iterable[str], parts: Iterable[Any] = ()) -> list[str]:
         """The distinct commits that trained these cells and computed these parts."""
@@ -326,8 +391,7 @@ class Store:
         key, text = _key(part)
         data = save_arrays(arrays)
         with self._db.write():
-            row = (key, text, self._add_batch("computed"), zlib.crc32(data), data)
-            self._db.execute("INSERT OR IGNORE INTO simulations VALUES (?, ?, ?, ?, ?)", row)
+            self._db.add("simulations", [(key, text, self._add_batch("computed"), zlib.crc32(data))], [data])
 
     def has_computed(self, part: Any) -> bool:
         """Whether the arrays of this part are stored."""
@@ -336,23 +400,18 @@ class Store:
 
     def computed(self, part: Any) -> dict[str, NDArray[Any]]:
         """The stored arrays of a part by name."""
-        query = "SELECT checksum, data FROM simulations WHERE simulation = ?"
-        row = self._db.execute(query, (_key(part)[0],)).fetchone()
-        if row is None:
+        rows = self._db.rows("simulations", "WHERE simulation = ?", (_key(part)[0],), data=True)
+        if not rows:
             raise HeadstartError(f"{part} is not in store {self.path}; run its study first")
-        if zlib.crc32(row[1]) != row[0]:
-            raise HeadstartError(f"what {part} computed in store {self.path} is corrupt; add --repair to the run")
-        return load_arrays(row[1])[1]
+        ((*_, checksum, data),) = rows
+        if zlib.crc32(data) != checksum:
+            raise self._db.damaged(f"what {part} computed")
+        return read_arrays(data, f"what {part} computed in store {self.path}")
 
 
 def _packed(run: Run, last: Mapping[str, float]) -> bytes:
     """The last values of a run in the order of the names of its cell; nothing where it recorded nothing."""
     return np.array([last[name] for name in value_names(run)] if last else []).tobytes()
-
-
-def _unpacked(names: Sequence[str], data: bytes) -> dict[str, float]:
-    values = np.frombuffer(data, dtype=np.float64).tolist()
-    return dict(zip(names, values, strict=True)) if values else {}
 
 
 def _key(part: Any) -> tuple[str, str]:

@@ -12,6 +12,7 @@ from headstart.lab.arms import Arm
 from headstart.lab.claims import Checked, Claim, check_claim
 from headstart.lab.computed import Computed, needs
 from headstart.lab.figures import house_style
+from headstart.lab.finding import check_finding
 from headstart.lab.ledger import Edition
 from headstart.lab.results import Results
 from headstart.lab.tuning import check_sweeps
@@ -37,7 +38,8 @@ class Study:
     It trains its arms, computes parts, or both. `computed` has the parts by the names by which claims and the figure
     find their arrays in `Results.computed`; it sees the arms with the settings that were chosen for them.
     `figure(results, figure)` draws on the matplotlib figure it is given, and sets its size with
-    `figure.set_size_inches(width, height)`.
+    `figure.set_size_inches(width, height)`. The finding, two sentences, opens the page; a slot such as
+    {faster} or {faster.says} is filled from the claim of that id (headstart.lab.finding lists the parts).
     """
 
     name: str
@@ -51,6 +53,7 @@ class Study:
     arms: Callable[[Any], Sequence[Arm]] = no_arms
     computed: Callable[[Any, Mapping[str, Arm]], Mapping[str, Computed]] = nothing_computed
     doc: str = ""
+    finding: str = ""
     tags: tuple[str, ...] = ()
     file: str | None = None
 
@@ -90,6 +93,7 @@ class Study:
         check_sweeps(arms, self.compared(knobs))
         for part in self.computed(knobs, arms).values():
             needs(part)
+        check_finding(self.finding, [claim.id for claim in self.claims(knobs)])
         for claim in self.claims(knobs):
             for name in getattr(claim.estimate, "arms", ()):
                 if name not in arms:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from itertools import product
 from typing import Any, ClassVar
 
-from headstart.core.encoding import decode, encode
+from headstart.core.encoding import canonical, encode
 from headstart.core.errors import HeadstartError, check_count
 from headstart.lab.axes import RATE, Axis, with_values
 from headstart.lab.scores import Area, Score, Scored
@@ -117,13 +117,18 @@ class Tuned:
         }
 
     @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> "Tuned":
-        """The inverse of `to_json`."""
+    def from_json(cls, data: Mapping[str, Any], sweep: Sweep) -> "Tuned":
+        """The inverse of `to_json`: values other than numbers and words are those of the sweep's axes."""
+        known = {(axis.path, canonical(encode(value))): value for axis in sweep.axes for value in axis.values}
+
+        def values(encoded: Mapping[str, Any]) -> dict[str, Any]:
+            return {path: known.get((path, canonical(value)), value) for path, value in encoded.items()}
+
         tries = tuple(
-            (decode(t["values"]), Scored(_number(t["score"]), t["area"], t["diverged"], t["arrivals"], t["num_seeds"]))
+            (values(t["values"]), Scored(_number(t["score"]), t["area"], t["diverged"], t["arrivals"], t["num_seeds"]))
             for t in data["tries"]
         )
-        return cls(decode(data["values"]), tries, data["by"], data["learned"], data["inside"])
+        return cls(values(data["values"]), tries, data["by"], data["learned"], data["inside"])
 
 
 def _scored(scored: Scored) -> dict[str, Any]:

@@ -62,15 +62,17 @@ class Tuning:
                 continue
             self.groups.append(group)
             for name in group:
-                arm = arms[name]
-                assert isinstance(arm.sweep, Sweep)
-                self.searches[name] = Search(arm.run, arm.sweep, arm.selection_seeds(knobs))
+                self.searches[name] = Search(arms[name].run, self._sweep(name), arms[name].selection_seeds(knobs))
         self._lend()
+
+    def _sweep(self, name: str) -> Sweep:
+        sweep = self.arms[name].sweep
+        assert isinstance(sweep, Sweep)
+        return sweep
 
     def _key(self, name: str, tries: int) -> str:
         arm = self.arms[name]
-        assert isinstance(arm.sweep, Sweep)
-        return choice_key(arm.run, arm.sweep, arm.selection_seeds(self.knobs), tries)
+        return choice_key(arm.run, self._sweep(name), arm.selection_seeds(self.knobs), tries)
 
     def _key_of(self, group: list[str]) -> str:
         """What the number of tries of a comparison is stored under."""
@@ -90,7 +92,7 @@ class Tuning:
         found = {name: self.store.choices.get(self._key(name, tries)) for name in group} if tries else {}
         if not found or None in found.values():
             return None
-        return {name: Tuned.from_json(choice) for name, choice in found.items()}
+        return {name: Tuned.from_json(choice, self._sweep(name)) for name, choice in found.items()}
 
     def needed(self) -> list[tuple[Arm, Run, list[int]]]:
         """The cells that the searches need next, each with its arm and its seeds."""

@@ -14,6 +14,7 @@ from concurrent.futures import Future, ProcessPoolExecutor, ThreadPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
 from functools import cached_property, partial
+from multiprocessing import resource_tracker
 from multiprocessing.connection import wait
 from queue import SimpleQueue
 from types import TracebackType
@@ -24,6 +25,8 @@ from headstart.engines import Engine, Interrupted, Job, Outcome
 T = TypeVar("T")
 # A worker says how far it is at most this often, in seconds.
 _SAY_EVERY = 0.1
+# A worker that was told to end has this long to write its checkpoints and answer.
+_LAST_SECONDS = 45.0
 WORKER_LOST = (
     "a worker process died, perhaps for want of memory; what was finished is stored: "
     "run the same command again, with --jobs 1 if it happens again"
@@ -179,6 +182,10 @@ def _begin_worker(queue: Any, stop: Any, path: list[str]) -> None:
     sys.path[:] = path
     os.environ["OMP_NUM_THREADS"] = "1"  # torch, which is not imported yet, takes this many threads
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    ending = partial(threading.Thread, target=_end, args=(stop,), daemon=True)
+    for name in ("SIGTERM", "SIGHUP"):
+        if hasattr(signal, name):
+            signal.signal(getattr(signal, name), lambda *_: ending().start())
     parent = multiprocessing.parent_process()
     assert parent is not None
 
@@ -189,9 +196,27 @@ def _begin_worker(queue: Any, stop: Any, path: list[str]) -> None:
     threading.Thread(target=follow, daemon=True).start()
 
 
+def _end(stop: Any) -> None:
+    """A batch system or a closed terminal ends workers too: stop at the next record, and then wait for the coordinator.
+
+    In a thread: a signal may come while the flag is being read, which holds its lock.
+    """
+    stop.set()
+    time.sleep(_LAST_SECONDS)
+    os._exit(1)
+
+
 def _work(group: Group) -> list[Outcome]:
     assert _shared is not None
     return _train(group, *_shared)
+
+
+def _start_tracker() -> None:
+    """Start multiprocessing's tracker of shared memory, deaf to SIGHUP: a terminal that closes sends it to all."""
+    if hasattr(signal, "SIGHUP") and threading.current_thread() is threading.main_thread():
+        before = signal.signal(signal.SIGHUP, signal.SIG_IGN)  # which a new process inherits
+        resource_tracker.ensure_running()
+        signal.signal(signal.SIGHUP, signal.SIG_DFL if before is None else before)
 
 
 class Parallel:
@@ -202,6 +227,7 @@ class Parallel:
 
     def __init__(self, jobs: int) -> None:
         self.slots = jobs
+        _start_tracker()
         self.context = multiprocessing.get_context("spawn")
         self.queue, self.stopping = self.context.SimpleQueue(), self.context.Event()
         self.local: SimpleQueue[Advanced] = SimpleQueue()

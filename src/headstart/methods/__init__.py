@@ -1,20 +1,25 @@
 """Level 4: what changes training, one idea per file; and what a run that starts from another goes through."""
 
+from headstart.methods.balance import balance_layers
 from headstart.methods.debias import Whiten, ZeroMean
+from headstart.methods.find_roles import roles
 from headstart.methods.gradient_filter import AttachedFilter, GradientFilter
 from headstart.methods.labels import RandomLabels
 from headstart.methods.layer_scale import LayerScale
 from headstart.methods.linearised import Linearised
 from headstart.methods.method import Hook, Method, Tensors
+from headstart.methods.module_roles import Found, Roles
 from headstart.methods.mup import MuP
+from headstart.methods.mup_groups import mup_groups
 from headstart.methods.on_sphere import InBall, OnSphere
-from headstart.methods.param_groups import Scale, balance_layers, mup_groups, param_groups
+from headstart.methods.param_groups import Scale, param_groups
 from headstart.methods.phase_loss import PhaseLoss
 from headstart.methods.sampled_bias import SampledBias
 from headstart.methods.site import Same, Site, Transformation
 
 __all__ = [
     "AttachedFilter",
+    "Found",
     "GradientFilter",
     "Hook",
     "InBall",
@@ -25,6 +30,7 @@ __all__ = [
     "OnSphere",
     "PhaseLoss",
     "RandomLabels",
+    "Roles",
     "Same",
     "SampledBias",
     "Scale",
@@ -36,4 +42,5 @@ __all__ = [
     "balance_layers",
     "mup_groups",
     "param_groups",
+    "roles",
 ]

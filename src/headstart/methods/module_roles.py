@@ -1,76 +1,123 @@
-"""The roles of any torch module's parameters, read off its layers and names."""
+"""What each parameter of any torch module does, as far as its layers and names tell, and why."""
 
-import re
-from collections.abc import Iterator
-from dataclasses import replace
-from math import prod
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
+from html import escape
 
-from headstart.core.roles import Parameter, Role
+from headstart.core.errors import HeadstartError
+from headstart.core.roles import Role
 
-if TYPE_CHECKING:
-    import torch
-
-# The last matching part of a parameter's name decides; the names are those of PyTorch, Hugging Face, timm and nanoGPT.
-_ATTENTION = [
-    (Role.QUERY, re.compile(r"^(q|query|q_proj|wq|w_q|to_q|q_lin|q_proj_weight)$")),
-    (Role.KEY, re.compile(r"^(k|key|k_proj|wk|w_k|to_k|k_lin|k_proj_weight)$")),
-    (Role.VALUE, re.compile(r"^(v|value|v_proj|wv|w_v|to_v|v_lin|v_proj_weight)$")),
-    (Role.PROJECTION, re.compile(r"^(o_proj|out_proj|wo|w_o|to_out|out_lin)$")),
-]
-_FUSED = re.compile(r"(^|\.)(in_proj_weight|c_attn|qkv|qkv_proj|query_key_value|Wqkv)(\.|$)")
+_MATRICES = frozenset({Role.INPUT, Role.HIDDEN, Role.READOUT, Role.QUERY, Role.KEY, Role.VALUE, Role.PROJECTION})
+TABLES = frozenset({Role.EMBEDDING, Role.POSITION})
+UNKNOWN_MATRIX, UNKNOWN_VECTOR = _MATRICES | TABLES, frozenset({Role.BIAS, Role.NORM})
 
 
-def fused_attention(names: list[str]) -> list[str]:
-    """Of parameter names, those of matrices that hold queries, keys and values in one tensor."""
-    return [name for name in names if _FUSED.search(name) and not name.endswith("bias")]
+@dataclass(frozen=True)
+class Found:
+    """One tensor of a module: what it does, and why that is thought.
 
-
-def module_parameters(module: "torch.nn.Module") -> tuple[Parameter, ...]:
-    """Every parameter of a module with its Role, in the order in which the layers were registered.
-
-    Embeddings, norms and biases are known by their layer, queries, keys, values and projections by name; of the other
-    matrices the last is the readout, the first the input unless there is an embedding, and the rest are hidden. Layers
-    count matrices from 0. A readout tied to the embedding is the embedding.
+    Several `roles` are of one tensor with several jobs (a tied head, fused attention) or, if it is not `known`, of one
+    whose job may be any of them. `layers` are the places of its matrix, 0 being next to the input; a tied tensor has
+    several. `readers` are the names of the modules that read the output with it; `bare` tensors belong to no layer that
+    says which axis is the input.
     """
-    found = list(_labelled(module))
-    plain = [i for i, p in enumerate(found) if p.role is Role.HIDDEN]
-    if plain:
-        if not any(p.role is Role.EMBEDDING for p in found) and len(plain) > 1:
-            found[plain[0]] = replace(found[plain[0]], role=Role.INPUT)
-        found[plain[-1]] = replace(found[plain[-1]], role=Role.READOUT)
-    return tuple(found)
+
+    name: str
+    shape: tuple[int, ...]
+    roles: frozenset[Role]
+    layers: tuple[int, ...]
+    fan_in: int
+    fan_out: int
+    why: str
+    known: bool = True
+    readers: tuple[str, ...] = ()
+    bare: bool = False
+
+    @property
+    def role(self) -> str:
+        """The roles as one word: "hidden", "embedding + readout"; "?" if they are not known."""
+        in_order = [Role.EMBEDDING, *(role for role in Role if role is not Role.EMBEDDING)]
+        return " + ".join(role for role in in_order if role in self.roles) if self.known else "?"
+
+    def is_only(self, roles: frozenset[Role] | set[Role]) -> bool:
+        """Whether all that the tensor does, or may do, is among these roles; raises where only a part of it is."""
+        if not self.roles & roles:
+            return False
+        if self.roles <= roles:
+            return True
+        wanted = " or ".join(sorted(roles & self.roles))
+        if not self.known:
+            raise HeadstartError(
+                f"{self.name}: whether it is {wanted} is not known ({self.why}); say what it is with "
+                f"roles={{{self.name!r}: '{min(roles & self.roles)}'}}, or give it a rule by its name"
+            )
+        raise HeadstartError(
+            f"{self.name} is {self.role} in one tensor ({self.why}), which has one rate and one scale, so there is no "
+            f"{wanted} alone; give a rule for its name, {self.name!r}, or use a model with separate tensors"
+        )
 
 
-def _labelled(module: "torch.nn.Module") -> Iterator[Parameter]:
-    """The parameters, with every matrix that only its order tells apart as hidden."""
-    seen: set[int] = set()
-    layer = -1
-    for prefix, part in module.named_modules():
-        kind = type(part).__name__
-        own = [(n, p) for n, p in part.named_parameters(recurse=False) if id(p) not in seen]
-        seen.update(id(p) for _, p in own)
-        fan_in = 1
-        for name, parameter in own:
-            full = f"{prefix}.{name}" if prefix else name
-            shape = tuple(parameter.shape)
-            role = _role(kind, full, len(shape))
-            if len(shape) > 1 and role is not Role.NORM:
-                layer += 1
-                # Hugging Face's Conv1D holds its matrix the other way round.
-                fan_in = shape[0] if kind == "Conv1D" else prod(shape[1:])
-            yield Parameter(full, role, max(layer, 0), shape, fan_in)
+@dataclass(frozen=True)
+class Roles:
+    """The parameters of a module in the order of `named_parameters`, printed as a table: name, shape, role, why."""
+
+    parameters: tuple[Found, ...]
+    _by_name: dict[str, Found] = field(init=False, repr=False, compare=False, default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self._by_name.update({found.name: found for found in self.parameters})
+
+    def __iter__(self) -> Iterator[Found]:
+        return iter(self.parameters)
+
+    def __len__(self) -> int:
+        return len(self.parameters)
+
+    def __getitem__(self, name: str) -> Found:
+        """What was found of the parameter with this name."""
+        if name not in self._by_name:
+            raise HeadstartError(f"roles[{name!r}]: the parameters are {', '.join(list(self._by_name)[:3])}, ..")
+        return self._by_name[name]
+
+    def _rows(self) -> list[tuple[str, str, str, str]]:
+        head = [("name", "shape", "role", "why")]
+        return head + [(f.name, " x ".join(map(str, f.shape)) or "1", f.role, f.why) for f in self.parameters]
+
+    def __repr__(self) -> str:
+        rows = self._rows()
+        widths = [max(len(row[i]) for row in rows) for i in range(3)]
+        return "\n".join(
+            "  ".join([*(cell.ljust(width) for cell, width in zip(row, widths, strict=False)), row[3]]) for row in rows
+        )
+
+    def _repr_html_(self) -> str:
+        head, *body = ["".join(f"<td>{escape(cell)}</td>" for cell in row) for row in self._rows()]
+        return f"<table><tr>{head.replace('td>', 'th>')}</tr>{''.join(f'<tr>{row}</tr>' for row in body)}</table>"
 
 
-def _role(kind: str, name: str, num_axes: int) -> Role:
-    if "Norm" in kind:
-        return Role.NORM
-    if "Embedding" in kind:
-        return Role.POSITION if re.search(r"(^|[._])(pos|position|wpe)", name) else Role.EMBEDDING
-    if num_axes < 2:
-        return Role.BIAS
-    for part in reversed(name.split(".")):
-        for role, pattern in _ATTENTION:
-            if pattern.match(part):
-                return role
-    return Role.POSITION if re.search(r"(^|[._])pos(ition)?[._]?emb", name) else Role.HIDDEN
+def given_roles(found: Roles, given: Mapping[str, Role | str]) -> Roles:
+    """The same with the roles that a user gives to names by pattern; every pattern must match a parameter."""
+    if not isinstance(given, Mapping):
+        raise HeadstartError(f"roles={given!r}: give a mapping of names, or patterns of names, to roles")
+    parameters = list(found)
+    for pattern, role in given.items():
+        if role not in list(Role):
+            raise HeadstartError(f"roles={{{pattern!r}: {role!r}}}: roles are {', '.join(Role)}")
+        matched = [i for i, one in enumerate(parameters) if isinstance(pattern, str) and fnmatchcase(one.name, pattern)]
+        if not matched:
+            names = ", ".join(one.name for one in parameters[:3])
+            raise HeadstartError(f"roles={{{pattern!r}: ...}}: no parameter matches; names look like {names}")
+        for i in matched:
+            one = parameters[i]
+            parameters[i] = Found(
+                one.name,
+                one.shape,
+                frozenset({Role(role)}),
+                one.layers,
+                one.fan_in,
+                one.fan_out,
+                "given",
+                bare=one.bare,
+            )
+    return Roles(tuple(parameters))

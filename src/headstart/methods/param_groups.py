@@ -1,23 +1,23 @@
 """Learning rates and initial scales by layer, name or role, for any torch module."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from fnmatch import fnmatchcase
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
-from headstart.core.errors import HeadstartError, check_positive
-from headstart.core.roles import Parameter, Role
-from headstart.methods.module_roles import fused_attention, module_parameters
-from headstart.methods.mup import MuP
-from headstart.optimizers import SGD, AdamW
+from headstart.core.errors import HeadstartError, check_nonnegative, check_positive
+from headstart.core.roles import Role
+from headstart.methods.find_roles import roles as roles_of
+from headstart.methods.module_roles import Found, Roles
 
 if TYPE_CHECKING:
     import torch
 
+FIRST = frozenset({Role.INPUT, Role.EMBEDDING})
 _GROUPS_OF_ROLES = {
-    "first": (Role.INPUT, Role.EMBEDDING),
-    "query_key": (Role.QUERY, Role.KEY),
-    **{str(role): (role,) for role in Role},
+    "first": FIRST,
+    "query_key": frozenset({Role.QUERY, Role.KEY}),
+    **{str(role): frozenset({role}) for role in Role},
 }
 
 
@@ -29,16 +29,17 @@ class Scale:
     init: float = 1.0
 
     def __post_init__(self) -> None:
-        for name in ("rate", "init"):
-            value = getattr(self, name)
-            if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < float("inf"):
-                raise HeadstartError(f"Scale({name}={value!r}): give a finite number of at least 0")
+        check_nonnegative("Scale", "rate", self.rate)
+        check_nonnegative("Scale", "init", self.init)
 
 
 Rules = Mapping[str | int | Role, Scale | float]
+GivenRoles = Mapping[str, Role | str]
 
 
-def param_groups(model: "torch.nn.Module", rules: Rules, lr: float) -> list[dict[str, Any]]:
+def param_groups(
+    model: "torch.nn.Module", rules: Rules, lr: float, roles: GivenRoles | None = None
+) -> list[dict[str, Any]]:
     """Parameter groups for any torch optimizer, with the rules' factors on `lr`; initial values are scaled in place.
 
         optimizer = torch.optim.AdamW(hs.param_groups(model, {"query_key": 3.6, "readout": Scale(init=2)}, lr=1e-3))
@@ -47,111 +48,78 @@ def param_groups(model: "torch.nn.Module", rules: Rules, lr: float) -> list[dict
     to the input, -1 the last), or for names by a pattern ("encoder.*.weight"). A number is a factor on the rate.
     Factors of several rules for one parameter multiply. Call it once, on the freshly built model: a factor on the
     initial values multiplies what it finds. Parameters that need no gradient are left out.
+
+    `hs.roles(model)` shows the roles. A rule for a part of what one tensor does (the readout of a head tied to the
+    embedding, the queries of a fused matrix) is refused, as is one for a role that a tensor may or may not have; give a
+    rule for that tensor's name, or say in `roles` what it is.
     """
     check_positive("param_groups", "lr", lr)
-    return _applied(model, parameter_scales(model, rules), lr)
+    return applied(model, parameter_scales(model, rules, roles), lr)
 
 
-def parameter_scales(model: "torch.nn.Module", rules: Rules) -> dict[str, Scale]:
+def parameter_scales(model: "torch.nn.Module", rules: Rules, roles: GivenRoles | None = None) -> dict[str, Scale]:
     """The factors of every parameter of the model by its name."""
-    parameters = module_parameters(model)
-    scales = {p.name: Scale() for p in parameters}
+    if not isinstance(rules, Mapping):
+        raise HeadstartError(f"param_groups(rules={rules!r}): give a mapping of roles, layers or names to factors")
+    found = roles_of(model, roles)
+    scales = {one.name: Scale() for one in found}
+    by_name = {key: _named(found, str(key)) for key in rules if _is_pattern(key)}
+    settled = {one.name for matched in by_name.values() for one in matched}
     for key, value in rules.items():
-        scale = value if isinstance(value, Scale) else Scale(rate=value)
-        matched = _matched(parameters, key)
+        scale = value if isinstance(value, Scale) else _rate(key, value)
+        matched = by_name[key] if _is_pattern(key) else _matched(found, key, settled)
         if not matched:
-            raise HeadstartError(_no_match(parameters, key))
-        for p in matched:
-            before = scales[p.name]
-            scales[p.name] = Scale(before.rate * scale.rate, before.init * scale.init)
+            raise HeadstartError(_no_match(found, key))
+        for one in matched:
+            before = scales[one.name]
+            scales[one.name] = Scale(before.rate * scale.rate, before.init * scale.init)
     return scales
 
 
-def _matched(parameters: tuple[Parameter, ...], key: str | int | Role) -> list[Parameter]:
-    if isinstance(key, int):
-        last = max((p.layer for p in parameters), default=-1)
-        layer = key if key >= 0 else last + 1 + key
-        return [p for p in parameters if p.layer == layer and p.role is not Role.NORM]
-    if key in _GROUPS_OF_ROLES:
-        return [p for p in parameters if p.role in _GROUPS_OF_ROLES[key]]
-    return [p for p in parameters if fnmatchcase(p.name, key)]
+def _rate(key: Any, value: Any) -> Scale:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise HeadstartError(f"param_groups(rules={{{key!r}: {value!r}}}): give a factor on the rate, or a Scale")
+    return Scale(rate=value)
 
 
-def _no_match(parameters: tuple[Parameter, ...], key: str | int | Role) -> str:
-    names = [p.name for p in parameters]
-    fused = fused_attention(names)
-    if key in ("query_key", Role.QUERY, Role.KEY) and fused:
-        return (
-            f"param_groups: no parameter has the role {str(key)!r}: {fused[0]} holds queries, keys and values in one "
-            "tensor, which has one rate; use a model with separate projections"
-        )
-    roles = ", ".join(dict.fromkeys(str(p.role) for p in parameters))
+def _is_pattern(key: Any) -> bool:
+    return isinstance(key, str) and key not in _GROUPS_OF_ROLES
+
+
+def _named(found: Roles, pattern: str) -> list[Found]:
+    return [one for one in found if fnmatchcase(one.name, pattern)]
+
+
+def _matched(found: Roles, key: Any, settled: set[str]) -> list[Found]:
+    """The parameters with a role or of a layer. Those that have a rule by name need not be told apart."""
+    whole = [one for one in found if one.known and len(one.roles) == 1 and len(one.layers) == 1]
+    others = [one for one in found if one not in whole and one.name not in settled]
+    if isinstance(key, str):
+        wanted = _GROUPS_OF_ROLES[key]
+        return [one for one in [*whole, *others] if one.is_only(wanted)]
+    if isinstance(key, bool) or not isinstance(key, int):
+        raise HeadstartError(f"param_groups(rules={{{key!r}: ...}}): a rule is for a role, a layer's number or a name")
+    layer = key if key >= 0 else max((max(one.layers) for one in found), default=-1) + 1 + key
+    for one in others:
+        if layer in one.layers and len(one.layers) > 1:
+            raise HeadstartError(
+                f"param_groups: {one.name} is in layers {' and '.join(map(str, one.layers))} ({one.why}), one tensor "
+                f"with one rate; give a rule for its name, {one.name!r}"
+            )
+    return [one for one in found if one.layers == (layer,) and Role.NORM not in one.roles]
+
+
+def _no_match(found: Roles, key: Any) -> str:
+    its_roles = ", ".join(role for role in Role if any(role in one.roles for one in found if one.known))
+    names = ", ".join(one.name for one in found.parameters[:3])
+    layers = max((max(one.layers) for one in found), default=0)
     return (
-        f"param_groups: the rule for {key!r} matches no parameter; the roles here are {roles}, the layers 0 .. "
-        f"{max((p.layer for p in parameters), default=0)}, and names look like {', '.join(names[:3])}"
+        f"param_groups: the rule for {key!r} matches no parameter; the roles here are {its_roles}, the layers 0 .. "
+        f"{layers}, and names look like {names}; hs.roles(model) shows them all"
     )
 
 
-def mup_groups(
-    model: "torch.nn.Module", base: "torch.nn.Module", lr: float, optimizer: Literal["adam", "sgd"] = "adam"
-) -> list[dict[str, Any]]:
-    """Parameter groups in the maximal update parametrisation: a rate tuned on `base` serves the wider `model`.
-
-    `base` is the same architecture at the width where `lr` was tuned; axes whose lengths differ are widths. The
-    factors are those of `MuP`, with the ratio of each parameter's own axes; initial values (PyTorch's, with standard
-    deviation 1/sqrt(fan_in)) are scaled in place. With `base` as wide as `model` nothing changes. Attention logits
-    must be scaled by 1/d_head in the model itself. Reference: Yang et al., Tensor Programs V (2022), Table 3.
-    """
-    check_positive("mup_groups", "lr", lr)
-    if optimizer not in ("adam", "sgd"):
-        raise HeadstartError(f"mup_groups(optimizer={optimizer!r}): choose 'adam' (any adaptive one) or 'sgd'")
-    bases = {p.name: p for p in module_parameters(base)}
-    parameters = module_parameters(model)
-    if [p.name for p in parameters] != list(bases):
-        differ = sorted({p.name for p in parameters} ^ set(bases))
-        raise HeadstartError(f"mup_groups(base=...): base and model must have the same parameters; {differ[:3]} differ")
-    scales = {p.name: _mup_scale(p, bases[p.name], optimizer == "adam") for p in parameters}
-    return _applied(model, scales, lr)
-
-
-def _mup_scale(wide: Parameter, base: Parameter, adaptive: bool) -> Scale:
-    """The factors of `MuP` for a parameter whose role is told by which of its axes grew."""
-    role = wide.role
-    if len(wide.shape) > 1 and role not in (Role.EMBEDDING, Role.POSITION):
-        grew_in, grew_out = wide.fan_in != base.fan_in, wide.shape[0] != base.shape[0]
-        if not grew_in and not grew_out:
-            return Scale()
-        role = Role.INPUT if not grew_in else Role.HIDDEN if grew_out else Role.READOUT
-    known = replace(wide, role=role)
-    # MuP measures widths against the base of the axis it looks at: the fan-in of what reads from the width, else the
-    # fan-out.
-    by_in = MuP(float(base.fan_in))
-    by_out = MuP(float(base.shape[-1] if role in (Role.EMBEDDING, Role.POSITION) else base.shape[0]))
-    rate_of = by_in if role in (Role.HIDDEN, Role.READOUT) else by_out
-    return Scale(rate_of.rate_scale(known, AdamW(1.0) if adaptive else SGD(1.0)), by_in.init_scale(known))
-
-
-def balance_layers(model: "torch.nn.Module", alpha: float) -> None:
-    """Divide the first layer by `alpha` and multiply the readout by it, in place: W0 / alpha, alpha a0.
-
-    A bias of the first layer goes with its weights, so a two-layer ReLU network computes the same function and learns
-    as with rates (lr alpha^2, lr / alpha^2). `alpha=1` changes nothing.
-    Reference: Less Data, Faster Training, Section 5.2.1.
-    """
-    check_positive("balance_layers", "alpha", alpha)
-    parameters = module_parameters(model)
-    first = {p.layer for p in _matched(parameters, "first")}
-    readout = [p for p in parameters if p.role is Role.READOUT]
-    if not first or not readout:
-        raise HeadstartError("balance_layers(model=...): the model needs a first layer and a readout of its own")
-    factors: dict[str | int | Role, Scale | float] = {p.name: Scale(init=alpha) for p in readout}
-    for p in parameters:
-        if p.layer in first and p.role in (Role.INPUT, Role.EMBEDDING, Role.BIAS):
-            factors[p.name] = Scale(init=1 / alpha)
-    param_groups(model, factors, lr=1.0)
-
-
-def _applied(model: "torch.nn.Module", scales: Mapping[str, Scale], lr: float) -> list[dict[str, Any]]:
+def applied(model: "torch.nn.Module", scales: Mapping[str, Scale], lr: float) -> list[dict[str, Any]]:
     """Initial values scaled in place; one group for every factor on the rate, in the order they first appear."""
     import torch
 

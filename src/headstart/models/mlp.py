@@ -46,7 +46,7 @@ class MLP:
 
     def __post_init__(self) -> None:
         check_count("MLP", "width", self.width)
-        check_count("MLP", "depth", self.depth)
+        check_count("MLP", "depth", self.depth, maximum=10_000)
         for name, kind in (("activation", Activation), ("init", Init)):
             value = getattr(self, name)
             if value not in list(kind):

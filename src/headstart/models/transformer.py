@@ -60,7 +60,7 @@ class Transformer:
 
     def __post_init__(self) -> None:
         for name in ("width", "depth", "heads"):
-            check_count("Transformer", name, getattr(self, name))
+            check_count("Transformer", name, getattr(self, name), maximum=10_000 if name == "depth" else None)
         if self.mlp_width is not None:
             check_count("Transformer", "mlp_width", self.mlp_width)
         check_positive("Transformer", "embedding_std", self.embedding_std)

@@ -2,17 +2,15 @@
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from headstart.core.errors import HeadstartError, check_count
 from headstart.core.streams import Stream, check_seed, integers, permute
-from headstart.plans.sampler import PhasedBatchSampler, State
+from headstart.plans.sampler import PhasedBatchSampler
+from headstart.plans.sampler_state import State
 from headstart.plans.schedule import PhaseSchedule
-
-if TYPE_CHECKING:
-    pass
 
 
 @dataclass(frozen=True)
@@ -24,15 +22,25 @@ class Relabel:
     Reference: Less Data, Faster Training, Section 5.1 (random labels help as well: what helps is that the layers grow).
     """
 
-    classes: int | tuple[float, ...]
+    classes: int | tuple[float, ...] | Sequence[float]
     phases: int = 1
     key: str = "labels"
 
     def __post_init__(self) -> None:
-        labels = range(self.classes) if isinstance(self.classes, int) else tuple(self.classes)
-        if len(labels) < 2:
-            raise HeadstartError(f"Relabel(classes={self.classes!r}): give at least two classes")
+        labels: Any = self.classes
+        if isinstance(labels, Sequence) and not isinstance(labels, str):
+            object.__setattr__(self, "classes", tuple(labels))
+            sound = len(set(labels)) > 1 and all(_is_label(label) for label in labels)
+        else:
+            sound = _is_label(labels) and isinstance(labels, int) and labels > 1
+        if not sound:
+            raise HeadstartError(
+                f"Relabel(classes={self.classes!r}): give at least two classes, by their number, such as 10, or as "
+                "labels, such as (-1.0, 1.0)"
+            )
         check_count("Relabel", "phases", self.phases)
+        if not isinstance(self.key, str):
+            raise HeadstartError(f"Relabel(key={self.key!r}): give the name of the label in an example")
 
     def draw(self, seed: int, rows: Sequence[int]) -> list[float]:
         """The random label of each row."""
@@ -50,10 +58,25 @@ class Relabel:
         raise HeadstartError(f"Relabel: an example is (input, label) or a mapping, not {type(example).__name__}")
 
 
+def _is_label(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and bool(np.isfinite(value))
+
+
 def _like(label: Any, value: float) -> Any:
+    """The value with the type of the label, which is one number, as an array of one element or as it is."""
     import torch
 
-    return torch.full_like(label, value) if isinstance(label, torch.Tensor) else type(label)(value)
+    if isinstance(label, torch.Tensor) and label.numel() == 1:
+        return torch.full_like(label, value)
+    if isinstance(label, np.ndarray) and label.size == 1:
+        return np.full_like(label, value)
+    if isinstance(label, int | float | np.generic):
+        return type(label)(value)
+    shape = f" of shape {tuple(label.shape)}" if hasattr(label, "shape") else ""
+    raise HeadstartError(
+        f"Relabel: a label is one number per example, not a {type(label).__name__}{shape}; give the data set random "
+        "labels of that kind yourself"
+    )
 
 
 class RelabelledRows:
@@ -146,11 +169,17 @@ class PhasedLoader:
         for batch in batches:
             self._delivered += 1
             yield batch
+            self.sampler.check_heard(self._delivered)
 
     @property
     def phase(self) -> int:
         """The phase, from 0 on, of the batch that was delivered last."""
         return self.sampler.phase_of(max(0, self._delivered - 1))
+
+    @property
+    def rows_seen(self) -> float:
+        """The expected fraction of all rows in the steps up to that of the batch delivered last."""
+        return self.sampler.rows_seen_of(self._delivered - 1) if self._delivered else 0.0
 
     @property
     def step(self) -> int:
@@ -159,9 +188,7 @@ class PhasedLoader:
 
     def report(self, metric: float) -> None:
         """Tell an auto schedule how well the batch delivered last is learned; see `PhasedBatchSampler.report`."""
-        # Batches of the phase before may still be under way from the workers: they say nothing of this one.
-        if self.phase == self.sampler.phase:
-            self.sampler.report(metric)
+        self.sampler.report(metric, self.phase)
 
     def state_dict(self) -> State:
         """Where the pass stands, counted in batches delivered, as plain JSON data."""
@@ -178,7 +205,7 @@ def relabelled(
 ) -> tuple[RelabelledRows, RelabelledBatches]:
     """The data set and the batch sampler for a torch loader with random labels; neither original is touched."""
     if not isinstance(relabel, Relabel):
-        relabel = Relabel(relabel if isinstance(relabel, int) else tuple(relabel))
+        relabel = Relabel(relabel)
     return RelabelledRows(dataset, relabel, sampler.seed), RelabelledBatches(sampler, relabel)
 
 

@@ -1,8 +1,7 @@
 """A schedule as a torch batch sampler: the same plans, over the rows of a data set."""
 
 import hashlib
-import os
-import sys
+import warnings
 from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sized
 from dataclasses import replace
@@ -13,16 +12,19 @@ from numpy.typing import NDArray
 
 from headstart.core.errors import HeadstartError, check_count
 from headstart.core.streams import Stream, check_seed, permute
-from headstart.plans.course import Place
+from headstart.plans.course import Leg, Place
+from headstart.plans.replicas import replicas
+from headstart.plans.sampler_state import State, checked_state
 from headstart.plans.schedule import PhaseSchedule
 
 # Rows are drawn so many at a time: enough to make one draw cheap, and all the memory a sampler needs.
 _BLOCK = 2**17
 # Batches become lists a few steps at a time.
 _AHEAD = 16
+# So many batches a loader's workers may have fetched before the loop could report the first.
+_FETCHED_AHEAD = 64
 # The rows of a small subset are looked up in a list; larger ones are computed again and again.
 _MOST_LISTED = 2**16
-State = dict[str, Any]
 
 
 class _Block(NamedTuple):
@@ -46,7 +48,9 @@ class PhasedBatchSampler:
     `load_state_dict` gives exactly the remaining batches. No list of rows is held, however large the data set.
 
     `batch_size` is what one replica takes at a time. Replicas default to the initialised torch.distributed group; each
-    step's rows are dealt to them in turn, disjoint and from the same phase. Under Accelerate or the Hugging Face
+    step's rows are dealt to them in turn, disjoint and from the same phase. Only a step that holds the end of an epoch
+    and the beginning of the next may have a row twice, once from each, and then perhaps on two replicas; with
+    `replacement=True` any step may. Under Accelerate or the Hugging Face
     Trainer, which deal out batches themselves, the sampler is rank-unaware: there `accumulate` counts the processes
     too. Phases count optimizer steps; `accumulate` micro-batches make a step.
     """
@@ -77,6 +81,13 @@ class PhasedBatchSampler:
         sizes = {batch // (self.num_replicas * accumulate) for batch in self.route.batches}
         # Accelerate reads a missing size as "sizes vary".
         self.batch_size = sizes.pop() if len(sizes) == 1 else None
+        used = self.route.num_rows_used
+        if used < self.num_rows:
+            warnings.warn(
+                f"this schedule uses {100 * used / self.num_rows:.3g}% of the rows, {used} of {self.num_rows}; the "
+                "others are never seen. Leave out everything=None, or shorten the phases, to end on all of them",
+                stacklevel=2,
+            )
         self._begin, self._loaded = 0, False
         self._listed = np.empty(0, dtype=np.int64)
         self._restart()
@@ -87,6 +98,7 @@ class PhasedBatchSampler:
         self._stretches: list[tuple[int, int]] = [self._place.stretch]
         self._decided = 1  # the phase is known of steps below this one
         self._metric: float | None = None
+        self._heard = self.route.course.legs[0].target is None  # then there is nothing to hear
         self._position = 0
         self._block: _Block | None = None
 
@@ -107,11 +119,18 @@ class PhasedBatchSampler:
             for batch in self._batches(self._position):
                 self._position += 1
                 yield batch
+                if not self._heard:
+                    self.check_heard(self._position if self._position == total else self._position - _FETCHED_AHEAD)
 
     @property
     def resumed(self) -> bool:
         """Whether a state was loaded, so that the next pass begins in its middle."""
         return self._loaded
+
+    @property
+    def rows_seen(self) -> float:
+        """The fraction of all rows seen so far, that of the batch drawn last included; see `rows_seen_of`."""
+        return self.rows_seen_of(self._position - 1) if self._position else 0.0
 
     @property
     def phase(self) -> int:
@@ -122,14 +141,59 @@ class PhasedBatchSampler:
         """The phase, from 0 on, of batch number `batch`, which must have been drawn."""
         return self._stretch(batch // self.accumulate)[0]
 
-    def report(self, metric: float) -> None:
+    def report(self, metric: float, phase: int | None = None) -> None:
         """Tell an auto schedule how well the training batches are learned: higher is better.
 
-        It counts for every step until the next report. Replicas must report the same number: reduce it first.
+        It counts for every step until the next report. Replicas must report the same number: reduce it first. Where
+        batches are fetched ahead, `phase` says which phase the metric is about: of one that is over it counts nothing.
         """
-        if not np.isfinite(metric := float(metric)):
-            raise HeadstartError(f"report(metric={metric!r}): give a finite number")
-        self._metric = metric
+        if self.schedule.target is None:
+            raise HeadstartError(
+                f"report(metric={metric!r}): the phases of this schedule end by their lengths, and no metric is heard; "
+                "leave report out, or use PhaseSchedule.auto"
+            )
+        try:
+            value = float(metric)
+        except (TypeError, ValueError, RuntimeError):
+            value = float("nan")
+        if not np.isfinite(value):
+            raise HeadstartError(f"report(metric={metric!r}): give one finite number, such as the batch's accuracy")
+        self._heard = True
+        if phase is None or phase == self.phase:
+            self._metric = value
+
+    def check_heard(self, num_batches: int) -> None:
+        """Warn, once, where so many batches are over, an epoch at least, and an auto schedule heard no metric yet."""
+        leg, batch = self.route.course.legs[0], self.route.batches[0]
+        if self._heard or num_batches < -(-(leg.pool.size or 1) // batch) * self.accumulate:
+            return
+        self._heard = True
+        warnings.warn(
+            "this auto schedule heard no metric in its first epoch, so its phases only end by their longest: call "
+            "report(metric) after every batch, or use PhaseSchedule.geometric",
+            stacklevel=3,
+        )
+
+    def rows_seen_of(self, batch: int) -> float:
+        """The fraction of all rows seen by the end of the step of batch number `batch`, which must have been drawn.
+
+        Within an epoch it is the expected fraction; where each phase is at least an epoch without replacement, it is
+        exact at their ends.
+        """
+        end = batch // self.accumulate + 1
+        self._stretch(end - 1)
+        begins = [began for _, began in self._stretches]
+        seen, reach = 0.0, 0  # `seen` of the first `reach` ids
+        for (number, began), following in zip(self._stretches, [*begins[1:], end], strict=True):
+            leg, draws = self.route.course.legs[number], (min(following, end) - began) * self.route.batches[number]
+            assert leg.pool.size is not None, "a data set is finite"
+            if draws <= 0:
+                break
+            common = max(0, min(reach, leg.pool.first + leg.pool.size) - leg.pool.first)
+            before = seen * common / max(1, reach)
+            seen += _num_distinct(leg, draws) * (1 - before / leg.pool.size)
+            reach = max(reach, leg.pool.first + leg.pool.size)
+        return seen / self.num_rows
 
     def state_dict(self) -> State:
         """Where the pass stands, as plain JSON data."""
@@ -144,28 +208,29 @@ class PhasedBatchSampler:
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """The next pass begins at the batch after those that `state` counts."""
+        saved = checked_state(state, len(self), len(self.route.course.legs))
         for name, value in self._identity().items():
-            if state["sampler"].get(name) != value:
+            if saved["sampler"].get(name) != value:
                 raise HeadstartError(
-                    f"load_state_dict: the state was saved with {name}={state['sampler'].get(name)!r}, this sampler "
+                    f"load_state_dict: the state was saved with {name}={saved['sampler'].get(name)!r}, this sampler "
                     f"has {name}={value!r}; build it as it was, with the same schedule, data, batch and replicas"
                 )
         self._restart()
-        self._begin, self._position, self._loaded = int(state["batch"]), int(state["batch"]), True
-        self._stretches = [(int(leg), int(began)) for leg, began in state["stretches"]]
-        self._decided, self._metric = int(state["decided"]), state["metric"]
+        self._begin, self._position, self._loaded = saved["batch"], saved["batch"], True
+        self._stretches = [(leg, began) for leg, began in saved["stretches"]]
+        self._decided, self._metric = saved["decided"], saved["metric"]
         leg, began = self._stretches[-1]
-        self._place = Place(self.seed, leg, began, float(state["total"]))
+        self._place = Place(self.seed, leg, began, float(saved["total"]))
 
     def _identity(self) -> dict[str, Any]:
         """What decides the batches; the rank does not, so one replica's state serves all."""
         return {
-            "schedule": hashlib.sha256(repr(self.schedule).encode()).hexdigest()[:16],
             "num_rows": self.num_rows,
             "batch_size": self.batch_size,
             "seed": self.seed,
             "num_replicas": self.num_replicas,
             "accumulate": self.accumulate,
+            "schedule": hashlib.sha256(repr(self.route).encode()).hexdigest()[:16],
         }
 
     def _stretch(self, step: int) -> tuple[int, int]:
@@ -180,6 +245,8 @@ class PhasedBatchSampler:
                     self._decided += sure
                     continue
             place = course.observe(self._place, self._decided, self._metric)
+            if self._decided == self.route.latest and place.leg + 1 < len(course.legs):
+                place = Place(self.seed, len(course.legs) - 1, self._decided)
             if place.stretch != self._stretches[-1]:
                 self._stretches.append(place.stretch)
                 self._metric = None  # it was about the phase that is over
@@ -228,36 +295,13 @@ class PhasedBatchSampler:
         return self._listed[ids]
 
 
-def replicas(num_replicas: int | None, rank: int | None) -> tuple[int, int]:
-    """(number of replicas, rank): as given, else those of torch.distributed, else (1, 0).
-
-    Under Accelerate exactly one party deals out batches, and that is Accelerate.
-    """
-    if (num_replicas is None) != (rank is None):
-        raise HeadstartError(f"num_replicas={num_replicas!r}, rank={rank!r}: give both or neither")
-    if num_replicas is None or rank is None:
-        num_replicas, rank = _group()
-    check_count("PhasedBatchSampler", "num_replicas", num_replicas)
-    check_count("PhasedBatchSampler", "rank", rank, minimum=0)
-    if rank >= num_replicas:
-        raise HeadstartError(f"rank={rank}: of num_replicas={num_replicas} the ranks are 0 .. {num_replicas - 1}")
-    return num_replicas, rank
-
-
-def _group() -> tuple[int, int]:
-    """The replicas of this process, as far as it belongs to a group."""
-    distributed = sys.modules.get("torch.distributed")
-    if distributed is not None and distributed.is_available() and distributed.is_initialized():
-        accelerate = sys.modules.get("accelerate.state")
-        if accelerate is not None and accelerate.PartialState._shared_state:
-            return 1, 0
-        return distributed.get_world_size(), distributed.get_rank()
-    if int(os.environ.get("WORLD_SIZE", "1")) > 1:
-        raise HeadstartError(
-            f"WORLD_SIZE={os.environ['WORLD_SIZE']} but torch.distributed is not initialised: call "
-            "torch.distributed.init_process_group() first, or give num_replicas and rank"
-        )
-    return 1, 0
+def _num_distinct(leg: Leg, draws: int) -> float:
+    """How many rows of its pool so many draws of a leg are expected to show."""
+    size = leg.pool.size or 1
+    if leg.favoured is not None:
+        parts = [(leg.favoured, leg.probability * draws), (size - leg.favoured, (1 - leg.probability) * draws)]
+        return sum(part * (1 - (1 - 1 / part) ** share) for part, share in parts)
+    return size * (1 - (1 - 1 / size) ** draws) if leg.replacement else min(size, draws)
 
 
 def _num_rows(dataset_or_length: Sized | int) -> int:

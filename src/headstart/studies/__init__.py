@@ -10,6 +10,7 @@ from functools import cache
 from pathlib import Path
 
 from headstart.core.errors import HeadstartError
+from headstart.core.faults import said, users_line
 from headstart.lab.study import Study
 
 
@@ -79,8 +80,12 @@ def _from_file(path: Path) -> Study:
         raise HeadstartError(f"the study file {path} has the name of another module, {name}; rename it")
     try:
         return replace(_study_of(importlib.import_module(name)), file=str(path))
+    except HeadstartError:
+        raise
     except SyntaxError as error:
         raise HeadstartError(f"the study file {path} is no Python: line {error.lineno}: {error.msg}") from None
+    except (Exception, SystemExit) as error:
+        raise HeadstartError(f"the study file {path} cannot be loaded: {said(error)} ({users_line(error)})") from error
 
 
 def _study_of(module: object) -> Study:

@@ -1,5 +1,6 @@
 """Sparse parity on the hypercube."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -13,6 +14,7 @@ from headstart.core.signature import Signature
 from headstart.core.streams import Stream, signs
 
 _LARGEST_POPULATION_DIM = 24
+_MOST_DEGREE = 10**6
 
 
 @dataclass(frozen=True)
@@ -37,12 +39,13 @@ class Parity:
 
     def __post_init__(self) -> None:
         check_count("Parity", "dim", self.dim)
-        check_count("Parity", "degree", self.degree)
+        check_count("Parity", "degree", self.degree, maximum=_MOST_DEGREE)
         if self.degree > self.dim:
             raise HeadstartError(
                 f"Parity(dim={self.dim}, degree={self.degree}): the degree is at most the dimension {self.dim}"
             )
-        support = tuple(range(self.degree)) if self.support is None else tuple(self.support)
+        given = self.support if isinstance(self.support, Iterable) else (self.support,)
+        support = tuple(range(self.degree)) if self.support is None else tuple(given)
         whole = all(isinstance(i, int) and 0 <= i < self.dim for i in support)
         if not whole or len(set(support)) != self.degree or len(support) != self.degree:
             raise HeadstartError(

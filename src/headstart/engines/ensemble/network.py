@@ -68,6 +68,10 @@ class Network:
         gradients: tuple[Stack, torch.Tensor] = self._call("gradients", weights, origin, x, y, count)
         return gradients
 
+    def try_gradients(self, *args: Any) -> None:
+        """Take gradients without tracing, which takes seconds for a deep model: raises what vmap raises."""
+        self._functions["gradients"](*args)
+
     def _call(self, name: str, weights: Stack, origin: Stack, *tensors: torch.Tensor) -> Any:
         if len(tensors[0]) > 1:
             return self._traced_call(name, weights, origin, *tensors)
@@ -145,8 +149,8 @@ def _lacking(parts: _Parts) -> str | None:
     x, y = (torch.from_numpy(np.stack((a, a))) for a in (data.x, data.y))
     try:
         with torch.no_grad():
-            net = _network(parts.model, parts.signature, parts.loss, parts.rewriting, "cpu")
-            net.gradients(stacked, stacked if parts.rewriting else {}, x, y, torch.tensor(2.0))
+            net = Network(parts.model, parts.signature, parts.loss, parts.rewriting, "cpu")
+            net.try_gradients(stacked, stacked if parts.rewriting else {}, x, y, torch.tensor(2.0))
     except Exception as error:  # whatever a foreign module raises under vmap is the reason
         first = str(error).strip().partition("\n")[0]
         return f"torch.func cannot stack {name}: {first or type(error).__name__}"

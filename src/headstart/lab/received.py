@@ -1,0 +1,52 @@
+"""Stored reports as a stranger may have written them: checked, and without characters that would steer a terminal."""
+
+from typing import Any
+
+from headstart.core.errors import HeadstartError
+from headstart.core.faults import one_line
+from headstart.lab.claims import Verdict
+from headstart.lab.store import Store
+
+_TEXTS = ("id", "statement", "paper", "verdict")
+_NUMBERS = ("estimate", "low", "high")
+
+
+def readable_reports(store: Store) -> dict[str, dict[str, Any]]:
+    """The newest report of every study by its name; one that cannot be shown is refused with what is wrong in it."""
+    out = {}
+    for study, report in store.studies.reports().items():
+        wrong = _wrong(report)
+        if wrong:
+            raise HeadstartError(
+                f"the report of {study} in store {store.path} cannot be shown: {wrong}; run the study again"
+            )
+        out[one_line(study)] = _plain(report)
+    return out
+
+
+def _wrong(report: dict[str, Any]) -> str | None:
+    """What of a report is not as `headstart run` writes it."""
+    for name in ("study", "preset"):
+        if not isinstance(report.get(name), str):
+            return f"it has no {name}"
+    claims = report.get("claims")
+    if not isinstance(claims, list):
+        return "it has no claims"
+    for claim in claims:
+        if not isinstance(claim, dict) or not all(isinstance(claim.get(name), str) for name in _TEXTS):
+            return f"a claim lacks one of {', '.join(_TEXTS)}"
+        if claim["verdict"] not in list(Verdict):
+            return f"claim {claim['id']!r} has the verdict {claim['verdict']!r}; there are {', '.join(Verdict)}"
+        for name in _NUMBERS:
+            if not isinstance(claim.get(name), int | float | None) or isinstance(claim.get(name), bool):
+                return f"the {name} of claim {claim['id']!r} is {claim.get(name)!r}, no number"
+    return None
+
+
+def _plain(data: Any) -> Any:
+    """Data with its text made safe to print."""
+    if isinstance(data, dict):
+        return {one_line(str(name)): _plain(value) for name, value in data.items()}
+    if isinstance(data, list):
+        return [_plain(value) for value in data]
+    return one_line(data) if isinstance(data, str) else data
