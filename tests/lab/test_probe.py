@@ -211,6 +211,14 @@ def test_rates_widen_until_the_best_is_inside_and_every_arm_has_as_many():
     assert "at an end of the sweep" in str(fixed)
 
 
+def test_the_two_best_rates_of_an_arm_are_tried_on_all_selection_seeds():
+    options = QUICK | {"rates": (0.1, 0.5, 1.0), "selection_seeds": 3}
+    outcome = hs.probe(probed_problems.linear_regression, **options)
+    num_arms = len(outcome.arms)
+    assert outcome.cost.num_runs == num_arms * (3 * 2 + 2 * 1 + 2)
+    assert all(arm.num_tries == 3 and arm.lr > 0.01 for arm in outcome.arms)
+
+
 def test_a_model_that_learns_nothing_is_said_to():
     outcome = hs.probe(probed_problems.linear_regression, **QUICK | {"rates": (1e-12,)})
     assert outcome.verdict is hs.ProbeVerdict.NOTHING_LEARNED

@@ -130,7 +130,7 @@ def probe_(
     steps: Annotated[int, arg(metavar="N", help="optimizer steps of every arm")] = 2000,
     seeds: Annotated[int, arg(metavar="N", help="seeds of every arm, and twice as many while undecided")] = 8,
     max_seeds: Annotated[int, arg(metavar="N", help="seeds at most")] = 32,
-    selection_seeds: Annotated[int, arg(metavar="N", help="other seeds, on which learning rates are chosen")] = 2,
+    selection_seeds: Annotated[int, arg(metavar="N", help="other seeds, on which learning rates are chosen")] = 4,
     rates: Annotated[
         tuple[float, ...],
         arg(metavar="X X ...", help="factors on the learning rate (default: 0.5 1 2, and more as needed)"),

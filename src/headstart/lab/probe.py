@@ -14,7 +14,7 @@ from headstart.lab.arms import FIRST_SELECTION_SEED
 from headstart.lab.probe_arms import FULL, probe_arms
 from headstart.lab.probe_factory import load_factory, name_of
 from headstart.lab.probe_problem import Problem
-from headstart.lab.probe_rates import MOST_TRIES, Chosen, RateSearch, rate_axis
+from headstart.lab.probe_rates import FINALISTS, FIRST_SEEDS, MOST_TRIES, Chosen, RateSearch, rate_axis
 from headstart.lab.probe_report import Probe, ProbeCost, Source
 from headstart.lab.probe_runs import Runs
 from headstart.lab.probe_training import ProbeRun
@@ -31,7 +31,7 @@ def probe(
     steps: int = 2000,
     seeds: int = 8,
     max_seeds: int = 32,
-    selection_seeds: int = 2,
+    selection_seeds: int = 4,
     rates: Sequence[float] | None = None,
     target: float | None = None,
     smallest: float = 0.9,
@@ -47,8 +47,9 @@ def probe(
 
     `factory` is a `Problem`, a dict of its fields, a function that returns either, or "module:function". The arms, of
     `steps` steps each, are all rows; subsets of three sizes for half of the steps, then all rows; and growing subsets,
-    then all rows. Every arm tries the same number of learning rates on `selection_seeds` seeds: half, one and twice the
-    problem's, and more until the best is not at an end. `rates` are factors on it to try instead, as they are.
+    then all rows. Every arm tries the same number of learning rates on two seeds: half, one and twice the problem's,
+    and more until the best is not at an end; its two best are tried on all `selection_seeds`. `rates` are factors on
+    it to try instead, as they are.
 
     Then `seeds` other seeds train each arm at its rate, and twice as many while the verdict is open, up to `max_seeds`;
     an arm whose interval excludes a gain worth having is left. Such a gain is a ratio of compute below `smallest`,
@@ -130,10 +131,15 @@ class _Session:
 
     def _estimate(self, looks: list[int], num_selection: int) -> None:
         """Say what all of it will take, before it begins."""
-        num_arms, num_rates = len(self.arms), len(self.rate.indices)
-        most_rates = MOST_TRIES if self.rate.extends else num_rates
+        first = min(num_selection, FIRST_SEEDS)
+
+        def num_runs(num_rates: int, num_seeds: int) -> int:
+            tried = num_rates * first + min(num_rates, FINALISTS) * (num_selection - first)
+            return len(self.arms) * (tried + num_seeds)
+
+        num_rates = len(self.rate.indices)
         self.runs.begin(
-            num_arms * (num_rates * num_selection + looks[0]), num_arms * (most_rates * num_selection + looks[-1])
+            num_runs(num_rates, looks[0]), num_runs(MOST_TRIES if self.rate.extends else num_rates, looks[-1])
         )
 
     def _worth_comparing(self, chosen: list[Chosen], goal: Goal) -> list[str]:

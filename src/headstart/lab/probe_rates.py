@@ -1,6 +1,6 @@
 """How a probe chooses learning rates: as the lab's sweeps do, by the time to the target, on seeds of their own."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -12,13 +12,15 @@ from headstart.lab.probe_arms import ProbeArm
 from headstart.lab.probe_runs import Runs
 from headstart.lab.probe_training import ProbeCurve, ProbeRun
 from headstart.lab.scores import Scored, TimeToTarget
-from headstart.lab.search import Grid
+from headstart.lab.search import Grid, best_first
 from headstart.measures import area_under, monotone, restricted_times
 
 # Without a target of the user's, it is this share of the way from the untrained metric to the best.
 _SHARE_OF_GAIN = 0.9
 # Neighbouring rates differ by this factor; a sweep begins with three, and widens to so many at the most.
 _RATIO, MOST_TRIES = 2.0, 7
+# All rates are tried on so many seeds, and the so many best on all selection seeds.
+FIRST_SEEDS = FINALISTS = 2
 
 
 @dataclass(frozen=True)
@@ -62,20 +64,29 @@ class RateSearch:
         self.found: dict[tuple[str, int], list[ProbeCurve]] = {}
 
     def choose(self, seeds: Sequence[int]) -> tuple[list[Chosen], Aim]:
-        """Train what the grids need until the best rate of every arm is inside, and all arms have as many tries."""
+        """Try rates on the first two seeds until the best of every arm is inside and all arms have as many tries; then
+        the two best of each arm on all seeds.
+        """
         pairs = list(zip(self.arms, self.grids, strict=True))
         while needed := [(arm, grid, i) for arm, grid in pairs for i in grid.needed]:
-            wanted = [ProbeRun(arm, grid.at(i)[RATE], s, self.runs.records) for arm, grid, i in needed for s in seeds]
-            curves = self.runs.train(wanted)
-            for place, (arm, _, i) in enumerate(needed):
-                self.found[arm.name, i] = curves[place * len(seeds) : (place + 1) * len(seeds)]
-            # The best so far moves the target, and with it every score.
-            aim = self._aim()
-            for arm, grid in pairs:
-                grid.scores = {i: self._scored(some, aim) for (name, i), some in self.found.items() if name == arm.name}
+            aim = self._train(needed, seeds[:FIRST_SEEDS])
             if self.rate.extends:
                 _widen(self.grids)
-        return [self._chosen(arm, grid) for arm, grid in pairs], aim
+        last = {arm.name: _ranked(grid, grid.scores)[:FINALISTS] for arm, grid in pairs}
+        if len(seeds) > FIRST_SEEDS:
+            aim = self._train([(arm, grid, i) for arm, grid in pairs for i in last[arm.name]], seeds)
+        return [self._chosen(arm, grid, _ranked(grid, last[arm.name])[0]) for arm, grid in pairs], aim
+
+    def _train(self, needed: Sequence[tuple[ProbeArm, Grid, int]], seeds: Sequence[int]) -> Aim:
+        """Train these rates at all of these seeds, and score every rate anew: the best so far moves the target."""
+        wanted = [ProbeRun(arm, grid.at(i)[RATE], s, self.runs.records) for arm, grid, i in needed for s in seeds]
+        curves = self.runs.train(wanted)
+        for place, (arm, _, i) in enumerate(needed):
+            self.found[arm.name, i] = curves[place * len(seeds) : (place + 1) * len(seeds)]
+        aim = self._aim()
+        for arm, grid in zip(self.arms, self.grids, strict=True):
+            grid.scores = {i: self._scored(some, aim) for (name, i), some in self.found.items() if name == arm.name}
+        return aim
 
     def _aim(self) -> Aim:
         every = [_stacked(some) for some in self.found.values()]
@@ -95,14 +106,18 @@ class RateSearch:
         area = area_under(self.axis, curves.mean(axis=0))
         return Scored(float(times.mean()), area, 0.0, float((times < horizon).mean()), len(some))
 
-    def _chosen(self, arm: ProbeArm, grid: Grid) -> Chosen:
-        best = grid.best
+    def _chosen(self, arm: ProbeArm, grid: Grid, best: int) -> Chosen:
         if self.rate.extends:
             at_the_end = not grid.is_inside(best)
         else:
             at_the_end = len(self.rate.indices) > 1 and best in (self.rate.indices[0], self.rate.indices[-1])
         curves = _stacked(self.found[arm.name, best])
         return Chosen(arm, grid.at(best)[RATE], curves, at_the_end, len(grid.scores))
+
+
+def _ranked(grid: Grid, indices: Iterable[int]) -> list[int]:
+    """These rates of a grid from best to worst."""
+    return best_first({i: grid.scores[i] for i in indices}, grid.score, grid.metric)
 
 
 def _stacked(some: Sequence[ProbeCurve]) -> NDArray[np.float64]:

@@ -198,7 +198,11 @@ def train_in_worker(
 
 
 def records_of(steps: int, num: int) -> tuple[int, ...]:
-    """The steps at which runs are evaluated: evenly spaced, and closer where easy problems are over early."""
+    """The steps at which runs are evaluated: `num` evenly spaced, and closer where easy problems are over early.
+
+    Runs of few steps have fewer records, or evaluations would take most of the time.
+    """
+    num = min(num, max(10, steps // 4))
     even, early = np.linspace(0, steps, num), np.geomspace(1, steps, num // 2)
     return tuple(np.unique([0, *np.round(even), *np.round(early)]).astype(int).tolist())
 
