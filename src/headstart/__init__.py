@@ -55,7 +55,8 @@ from headstart.lab import (
 from headstart.lab.figures import house_style
 from headstart.lab.probe import probe
 from headstart.lab.probe_problem import Problem
-from headstart.lab.probe_verdict import Probe, ProbeVerdict
+from headstart.lab.probe_report import Probe
+from headstart.lab.probe_verdict import ProbeVerdict
 from headstart.losses import MSE, Correlation, CorrelationLoss, CrossEntropy, Hinge, Logistic, Loss
 from headstart.measures import (
     Distance,

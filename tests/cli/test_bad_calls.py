@@ -75,7 +75,7 @@ STUDY = hs.Study(name=NAME, title="t", paper="p", figures="f", presets={{"smoke"
         (["probe", "fact:none"], ["returned a NoneType", "hs.Problem"]),
         (["probe", "fact:raises"], ["KeyError: 'the data'", "fact.py, line 6"]),
         (["probe", "fact:leaves"], ["SystemExit: 4", "fact.py, line 10"]),
-        (["probe", "syntax.py:x"], ["syntax.py", "no Python", "line 1"]),
+        (["probe", "syntax.py:x"], ["syntax.py", "SyntaxError", "line 1"]),
         (["probe", "raises.py:x"], ["raises.py", "ZeroDivisionError", "line 2"]),
         (["probe", "nowhere.py:x"], ["no file nowhere.py"]),
         (["report", STUDY, "--readme", ""], ["--readme '.'", "name the file"]),

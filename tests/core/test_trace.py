@@ -107,3 +107,25 @@ def test_a_trace_shows_itself_in_a_notebook_and_names_are_escaped():
     assert "&lt;script&gt;" in shown
     assert "<script>" not in shown
     assert "0 records" in make_trace([])._repr_html_()
+
+
+def test_traces_draw_every_run_and_the_mean_of_a_cell():
+    from matplotlib import pyplot
+
+    traces = Traces((make_trace([0.5, 0.7, 0.9]), make_trace([0.5, 0.9], seed=1, status=Status.DIVERGED)))
+    ax = traces.plot()
+    mean, *runs = ax.get_lines()
+    np.testing.assert_allclose(mean.get_ydata(), [0.5, 0.8])
+    assert [len(line.get_ydata()) for line in runs] == [3, 2]
+    assert ax.get_ylabel() == "test_accuracy"
+    assert traces[:1].plot("test_accuracy", axis="samples", ax=ax) is ax
+    assert ax.get_xlabel() == "samples"
+    assert len(ax.get_lines()) == 4
+    slow, fast = (replace(with_settings(0, **{"optimizer.lr": lr}), cell=f"at {lr}") for lr in (0.1, 0.2))
+    Traces((slow, fast)).plot(ax=ax)
+    assert [text.get_text() for text in ax.get_legend().get_texts()][-1] == "optimizer.lr=0.2 (1)"
+    with pytest.raises(HeadstartError, match="nonsense"):
+        traces.plot("nonsense", ax=ax)
+    with pytest.raises(HeadstartError, match="there are no traces"):
+        Traces(()).plot(ax=ax)
+    pyplot.close(ax.figure)

@@ -14,6 +14,7 @@ from headstart.core.units import Cost
 
 if TYPE_CHECKING:
     import pandas as pd
+    from matplotlib.axes import Axes
 
 
 AXES = ("steps", "samples", "flops")
@@ -202,6 +203,37 @@ class Traces(Sequence[Trace]):
             for trace in self.members
         ]
         return pd.concat(frames, ignore_index=True) if frames else pd.DataFrame()
+
+    def plot(self, metric: str | None = None, axis: str = "steps", ax: "Axes | None" = None) -> "Axes":
+        """Draw every run thinly and the mean of each cell over its seeds; the axes, for what comes next.
+
+            traces.plot().figure.savefig("curves.png")
+
+        `metric` defaults to the first test metric, `axis` is "steps", "samples" or "flops", and `ax` are axes of your
+        own. A cell is called by its labels, or by the settings in which it differs from the others. The mean of a cell
+        ends where its first run does.
+        """
+        from matplotlib import pyplot
+
+        names = sorted(self.grid().values, key=lambda name: (not name.startswith("test_"), name))
+        if metric is None and not names:
+            raise HeadstartError("plot(): these traces recorded no metric")
+        metric = names[0] if metric is None else metric
+        ax = pyplot.subplots()[1] if ax is None else ax
+        cells = {trace.cell: [other for other in self.members if other.cell == trace.cell] for trace in self.members}
+        differing = self.differing()
+        for cell, runs in cells.items():
+            settings = ", ".join(f"{name}={runs[0].settings[name]}" for name in differing if name in runs[0].settings)
+            name = ", ".join(runs[0].labels.values()) or settings or cell[:8]
+            shortest = min(runs, key=lambda trace: len(trace.steps))
+            mean = np.mean([trace[metric][: len(shortest.steps)] for trace in runs], axis=0)
+            (line,) = ax.plot(shortest.axis(axis), mean, label=f"{name} ({len(runs)})")
+            for trace in runs if len(runs) > 1 else ():
+                ax.plot(trace.axis(axis), trace[metric], color=line.get_color(), alpha=0.25, linewidth=0.6)
+        ax.set_xlabel(axis)
+        ax.set_ylabel(metric)
+        ax.legend()
+        return ax
 
     def __repr__(self) -> str:
         if not any(len(trace.steps) for trace in self.members):

@@ -1,9 +1,5 @@
 """What a probe trains: somebody's model, data, loss and metric."""
 
-import importlib
-import importlib.util
-import os
-import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, fields
@@ -13,40 +9,50 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headstart.core.errors import HeadstartError, check_count, check_positive
-from headstart.core.faults import said, users_line
 from headstart.core.streams import Stream, permute
+from headstart.lab.probe_factory import asking, load_factory
 
 if TYPE_CHECKING:
     import torch
 
-_MOST_TEST_ROWS = 2048
+_MOST_TEST_BATCH = 512
 
 
 @dataclass(frozen=True)
 class Problem:
     """A training problem of yours, for `probe`.
 
-    `model()` builds a fresh nn.Module; `dataset` is map-style, of (input, target); `loss(prediction, target)` is a
-    scalar tensor; `metric(prediction, target)` is a number, higher being better, averaged over test batches. Without a
-    `test_set` a tenth of the rows, at most 2048, is held out. `optimizer(parameters, lr)` defaults to AdamW, and `lr`
-    is the middle of the learning-rate sweep.
+    `model()` builds a fresh nn.Module, and `dataset` is map-style. What a batch of its rows is decides how it is used:
+
+    - (input, target): `loss(model(input), target)` is a scalar tensor, and `metric(model(input), target)` a number;
+    - a dict, as for Hugging Face's models: the prediction is `model(**batch)`. Without a `loss` its own `.loss` counts;
+      `loss` and `metric` get (prediction, batch);
+    - anything: give `step(model, batch)`, which returns the loss. Then the metric is `metric(model, batch)`.
+
+    The metric is higher for better models and is averaged over test rows; without one it is minus the loss. Without a
+    `test_set` a tenth of the rows is held out. `collate(rows)` makes a batch, by default as torch's `DataLoader` does.
+    `optimizer(parameters, lr)` defaults to AdamW, and `lr` is the middle of the learning-rate sweep.
     """
 
     model: Callable[[], "torch.nn.Module"]
     dataset: Any
-    loss: Callable[[Any, Any], Any]
-    metric: Callable[[Any, Any], Any]
+    loss: Callable[[Any, Any], Any] | None = None
+    metric: Callable[[Any, Any], Any] | None = None
     test_set: Any = None
     batch_size: int = 32
     optimizer: Callable[[Any, float], Any] | None = None
     lr: float = 1e-3
+    step: Callable[[Any, Any], Any] | None = None
+    collate: Callable[[Sequence[Any]], Any] | None = None
 
     def __post_init__(self) -> None:
-        for name in ("model", "loss", "metric"):
-            if not callable(getattr(self, name)):
-                raise HeadstartError(f"Problem({name}={getattr(self, name)!r}): give something to call")
-        if self.optimizer is not None and not callable(self.optimizer):
-            raise HeadstartError(f"Problem(optimizer={self.optimizer!r}): give optimizer(parameters, lr)")
+        for name in ("model", "loss", "metric", "optimizer", "step", "collate"):
+            value = getattr(self, name)
+            if not callable(value) and (name == "model" or value is not None):
+                call = "optimizer(parameters, lr)" if name == "optimizer" else "something to call"
+                raise HeadstartError(f"Problem({name}={value!r}): give {call}")
+        if self.step is not None and self.loss is not None:
+            raise HeadstartError("Problem(step=..., loss=...): step returns the loss; give one of the two")
         for name in ("dataset", "test_set"):
             data = getattr(self, name)
             needed = name == "dataset" or data is not None
@@ -61,124 +67,181 @@ class Problem:
                 f"Problem(dataset=..., batch_size={self.batch_size}): {len(self.dataset)} rows are fewer than four "
                 "batches; there is no small subset of so few to repeat"
             )
+        if self.test_set is not None and not len(self.test_set):
+            raise HeadstartError("Problem(test_set=...): it has no rows; leave it out to hold some of the dataset out")
+
+    @classmethod
+    def of(cls, source: Any) -> "Problem":
+        """A Problem from itself, a dict of its fields, a function that returns either, or "module:function"."""
+        if isinstance(source, str):
+            source = load_factory(source)
+        if callable(source) and not isinstance(source, Problem):
+            with asking("the factory"):
+                source = source()
+        if isinstance(source, Mapping):
+            known = {f.name for f in fields(cls)}
+            unknown, missing = set(source) - known, {"model", "dataset"} - set(source)
+            if unknown or missing:
+                names = ", ".join(sorted(map(str, unknown or missing)))
+                wrong = f"has no use for {names}" if unknown else f"lacks {names}"
+                raise HeadstartError(f"the factory's dict {wrong}; a Problem has {', '.join(sorted(known))}")
+            source = cls(**source)
+        if not isinstance(source, Problem):
+            raise HeadstartError(
+                f"the factory returned a {type(source).__name__}; return hs.Problem(model=..., dataset=..., loss=..., "
+                "metric=...) or a dict with those keys"
+            )
+        return source
 
     def build_optimizer(self, parameters: Any, lr: float) -> Any:
         """The optimizer at this learning rate."""
         import torch
 
-        return torch.optim.AdamW(parameters, lr=lr) if self.optimizer is None else self.optimizer(parameters, lr)
+        with asking("Problem(optimizer=...)"):
+            return torch.optim.AdamW(parameters, lr=lr) if self.optimizer is None else self.optimizer(parameters, lr)
+
+    def training_loss(self, model: Any, batch: Any) -> Any:
+        """The loss of a batch, a scalar tensor; the batch goes to the model's device first."""
+        import torch
+
+        batch = moved(batch, device_of(model))
+        if self.step is not None:
+            with asking("Problem(step=...)"):
+                loss = self.step(model, batch)
+        else:
+            loss = self._loss(*_predicted(model, batch))
+        if not isinstance(loss, torch.Tensor) or loss.ndim:
+            name = "step=...): step(model, batch)" if self.step is not None else "loss=...): loss(prediction, target)"
+            raise HeadstartError(f"Problem({name} returns a scalar tensor; take its mean")
+        return loss
+
+    def test_metric(self, model: Any, batch: Any) -> float:
+        """The metric on a batch; higher is better."""
+        import torch
+
+        with torch.no_grad():
+            if self.metric is None:
+                return -float(self.training_loss(model, batch))
+            batch = moved(batch, device_of(model))
+            given = (model, batch) if self.step is not None else _predicted(model, batch)
+            with asking("Problem(metric=...)"):
+                return float(self.metric(*given))
+
+    def _loss(self, prediction: Any, target: Any) -> Any:
+        if self.loss is not None:
+            with asking("Problem(loss=...)"):
+                return self.loss(prediction, target)
+        loss = prediction.get("loss") if isinstance(prediction, Mapping) else getattr(prediction, "loss", None)
+        if loss is None:
+            raise HeadstartError(
+                "Problem(loss=None): the model's output has no loss of its own; give loss(prediction, target) or "
+                "step(model, batch), or rows with labels"
+            )
+        return loss
+
+
+def _predicted(model: Any, batch: Any) -> tuple[Any, Any]:
+    """(prediction, target) of a batch; the target of a dict is the dict."""
+    if isinstance(batch, Mapping):
+        with asking("the model, called as model(**batch),"):
+            return model(**batch), batch
+    if not isinstance(batch, list | tuple) or len(batch) != 2:
+        what = f"{len(batch)} parts" if isinstance(batch, list | tuple) else f"a {type(batch).__name__}"
+        raise HeadstartError(
+            f"Problem(dataset=...): a batch is (input, target) or a dict, and this is {what}; give step(model, batch)"
+        )
+    with asking("the model, called as model(input),"):
+        return model(batch[0]), batch[1]
+
+
+def device_of(model: Any) -> Any:
+    """The device of the model's first parameter."""
+    import torch
+
+    first = next(iter(model.parameters()), None) if hasattr(model, "parameters") else None
+    return torch.device("cpu") if first is None else first.device
+
+
+def moved(batch: Any, device: Any) -> Any:
+    """The batch on a device; what is not a tensor, or a list, tuple or dict of them, stays."""
+    import torch
+
+    if isinstance(batch, torch.Tensor):
+        return batch if batch.device == device else batch.to(device)
+    if isinstance(batch, Mapping):
+        return {name: moved(value, device) for name, value in batch.items()}
+    if isinstance(batch, tuple) and hasattr(batch, "_fields"):
+        return type(batch)(*(moved(value, device) for value in batch))
+    if isinstance(batch, list | tuple):
+        return type(batch)(moved(value, device) for value in batch)
+    return batch
 
 
 @dataclass(frozen=True)
 class Split:
-    """The rows to train on and the test batches, which stay the same for every arm and seed.
+    """The rows to train on and the test batches with their numbers of rows, the same for every arm and seed.
 
     `gaps` are the held-out rows in order, each less the number of those before it.
     """
 
-    dataset: Any
+    problem: Problem
     num_train: int
     gaps: NDArray[np.int64]
-    test: tuple[tuple[Any, Any], ...]
+    test: tuple[tuple[int, Any], ...]
 
-    def batch(self, rows: Sequence[int]) -> tuple[Any, Any]:
-        """The collated (input, target) of these training rows, numbered without those held out."""
+    def batch(self, rows: Sequence[int]) -> Any:
+        """The collated batch of these training rows, numbered without those held out."""
         if len(self.gaps):
             rows = (np.asarray(rows) + np.searchsorted(self.gaps, rows, side="right")).tolist()
-        return fetch(self.dataset, rows)
+        return fetch(self.problem, self.problem.dataset, rows)
 
 
-def split(problem: Problem, seed: int) -> Split:
-    """The test set, or else a tenth of the rows held out, at most so many; a larger test set is sampled."""
+def split(problem: Problem, seed: int, most: int = 2048, device: str = "cpu") -> Split:
+    """The test set, or else a tenth of the rows held out; of either, `most` rows at the most, drawn at random."""
+    import torch
+
     source = problem.dataset if problem.test_set is None else problem.test_set
     share = len(source) // 10 if problem.test_set is None else len(source)
-    num = max(1, min(share, _MOST_TEST_ROWS))
+    num = max(1, min(share, most))
     chosen = np.sort(permute(seed, Stream.EVALUATION, 0, np.arange(num), len(source)))
-    test = tuple(fetch(source, chosen[i : i + 512].tolist()) for i in range(0, num, 512))
+    size = min(_MOST_TEST_BATCH, 4 * problem.batch_size)
+    parts = [chosen[i : i + size].tolist() for i in range(0, num, size)]
+    test = tuple((len(rows), moved(fetch(problem, source, rows), torch.device(device))) for rows in parts)
     gaps = chosen - np.arange(num) if problem.test_set is None else np.empty(0, dtype=np.int64)
-    return Split(problem.dataset, len(problem.dataset) - len(gaps), gaps, test)
+    return Split(problem, len(problem.dataset) - len(gaps), gaps, test)
 
 
-def fetch(dataset: Any, rows: Sequence[int]) -> tuple[Any, Any]:
-    """The collated (input, target) of these rows."""
+def fetch(problem: Problem, dataset: Any, rows: Sequence[int]) -> Any:
+    """The collated batch of these rows."""
     import torch
     from torch.utils.data import TensorDataset, default_collate
 
-    if isinstance(dataset, TensorDataset):  # rows of tensors need no collating
-        index = torch.as_tensor(rows)
-        parts: Any = [tensor[index] for tensor in dataset.tensors]
-    else:
+    with asking("Problem(dataset=...)"):
+        if isinstance(dataset, TensorDataset) and problem.collate is None:  # rows of tensors need no collating
+            index = torch.as_tensor(rows)
+            return [tensor[index] for tensor in dataset.tensors]
         many = getattr(dataset, "__getitems__", None)
-        parts = default_collate(many(list(rows)) if many is not None else [dataset[row] for row in rows])
-    if not isinstance(parts, list | tuple) or len(parts) != 2:
-        raise HeadstartError(f"Problem(dataset=...): a row is (input, target), not {type(parts).__name__}")
-    return parts[0], parts[1]
+        examples = many(list(rows)) if many is not None else [dataset[row] for row in rows]
+        return default_collate(examples) if problem.collate is None else problem.collate(examples)
+
+
+def generators(device: str) -> list["torch.Generator"]:
+    """Torch's global generators that a model on this device draws from."""
+    import torch
+
+    on_device = list(torch.cuda.default_generators) if device.startswith("cuda") else []
+    return [torch.default_generator, *on_device]
 
 
 @contextmanager
-def seeded(seed: int) -> Iterator[None]:
-    """Torch's global generator at this seed, and afterwards as it was.
+def seeded(seed: int, device: str = "cpu") -> Iterator[None]:
+    """Torch's global generators at this seed, and afterwards as they were.
 
     A user's model draws its weights and its dropout from there; nothing of Headstart does.
     """
     import torch
 
-    with torch.random.fork_rng():
-        torch.default_generator.manual_seed(seed)
+    with torch.random.fork_rng(range(len(generators(device)) - 1)):
+        for generator in generators(device):
+            generator.manual_seed(seed)
         yield
-
-
-def as_problem(source: Any) -> Problem:
-    """A Problem from itself, from a mapping with its fields, from a factory of either, or from "module:factory"."""
-    if isinstance(source, str):
-        source = load_factory(source)
-    if callable(source) and not isinstance(source, Problem):
-        try:
-            source = source()
-        except HeadstartError:
-            raise
-        except (Exception, SystemExit) as error:
-            raise HeadstartError(f"the factory raised {said(error)} ({users_line(error)})") from error
-    if isinstance(source, Mapping):
-        known = {f.name for f in fields(Problem)}
-        unknown, missing = set(source) - known, {"model", "dataset", "loss", "metric"} - set(source)
-        if unknown or missing:
-            wrong = f"has no use for {', '.join(sorted(unknown))}" if unknown else f"lacks {', '.join(sorted(missing))}"
-            raise HeadstartError(f"the factory's dict {wrong}; a Problem has {', '.join(sorted(known))}")
-        source = Problem(**source)
-    if not isinstance(source, Problem):
-        raise HeadstartError(
-            f"the factory returned a {type(source).__name__}; return hs.Problem(model=..., dataset=..., loss=..., "
-            "metric=...) or a dict with those keys"
-        )
-    return source
-
-
-def load_factory(name: str) -> Any:
-    """The function that "package.module:factory" or "path/to/file.py:factory" names."""
-    module, colon, attribute = name.rpartition(":")
-    if not colon or not module or not attribute or module.startswith("."):
-        raise HeadstartError(f"{name!r}: write package.module:factory, or file.py:factory")
-    try:
-        if module.endswith(".py"):
-            spec = importlib.util.spec_from_file_location("headstart_probed", module)
-            if spec is None or spec.loader is None or not os.path.exists(module):
-                raise HeadstartError(f"{name!r}: there is no file {module}")
-            found: Any = importlib.util.module_from_spec(spec)
-            sys.modules[spec.name] = found
-            spec.loader.exec_module(found)
-        else:
-            if "" not in sys.path and os.getcwd() not in sys.path:
-                sys.path.insert(0, os.getcwd())
-            found = importlib.import_module(module)
-    except HeadstartError:
-        raise
-    except ImportError as error:
-        raise HeadstartError(f"{name!r}: {error}; is its folder the current one, or on PYTHONPATH?") from None
-    except SyntaxError as error:
-        raise HeadstartError(f"{name!r}: {module} is no Python: line {error.lineno}: {error.msg}") from None
-    except (Exception, SystemExit) as error:
-        raise HeadstartError(f"{name!r}: {module} cannot be loaded: {said(error)} ({users_line(error)})") from error
-    if not hasattr(found, attribute):
-        raise HeadstartError(f"{name!r}: module {module} has no {attribute}")
-    return getattr(found, attribute)

@@ -60,7 +60,7 @@ class Lines:
             return
         self.said = now
         share = min(done / self.total, 1.0)
-        left = f"about {(now - self.began) * (1 - share) / share:.0f} s left" if share > 0 else "starting"
+        left = f"about {(now - self.began) * (1 - share) / share:.0f} s left" if share > 0.005 else "starting"
         print(f"  {share:4.0%}  {text}  {left}", file=self.stream, flush=True)
 
     def __enter__(self) -> "Lines":

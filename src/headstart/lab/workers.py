@@ -128,6 +128,13 @@ def _drained(queue: Any) -> list[Advanced]:
     return said
 
 
+def in_worker() -> tuple[Callable[[Advanced], None], Callable[[], bool]]:
+    """For work given to `Parallel.call`, in its process: how it says how far it is, and asks whether to stop."""
+    assert _shared is not None
+    say, stop = _shared
+    return say, stop.is_set
+
+
 class Serial:
     """Trains in this process, when submitted."""
 
