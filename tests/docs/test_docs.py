@@ -14,6 +14,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 
 import headstart
 from headstart.cli import main
@@ -21,10 +22,10 @@ from headstart.lab import provenance
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
-PAGES = sorted(DOCS.glob("*.md"))
+PAGES = sorted([*DOCS.glob("*.md"), *DOCS.glob("tutorials/*.md")])
 
 FILE = re.compile(r"^```\{code-block\} python\n:caption: (?P<name>\w+\.py)\n\n(?P<code>.*?)^```$", re.M | re.S)
-PYTHON = re.compile(r"^```python\n(?P<code>.*?)^```$", re.M | re.S)
+PYTHON = re.compile(r"^```python\n(?P<code>.*?)^```$(?:\n\n```text\n(?P<printed>.*?)^```$)?", re.M | re.S)
 SHELL = re.compile(r"^```(?:console|sh)\n(?P<code>.*?)^```$", re.M | re.S)
 COMMAND = re.compile(r"^(?:\$ )?(?:\w+=\S+ )*headstart (?P<args>[^#\n]+)", re.M)
 
@@ -70,12 +71,36 @@ def headstart_says(capsys, *args):
 # Lightning's own, on a machine of its liking or not.
 @pytest.mark.filterwarnings("ignore:.*LeafSpec.*:FutureWarning", "ignore:.*does not have many workers.*")
 @pytest.mark.parametrize("path", [p for p in PAGES if blocks(p.read_text())], ids=lambda path: path.stem)
-def test_the_code_of_a_page_runs_from_top_to_bottom(path, desk):
+def test_the_code_of_a_page_runs_from_top_to_bottom_and_prints_what_the_page_shows(path, desk, capsys):
     text = path.read_text()
     write_files(text, desk)
     namespace = {"__name__": "page"}
-    for code in blocks(text):
-        exec(compile(code, path.name, "exec"), namespace)
+    threads = torch.get_num_threads()
+    try:
+        for block in PYTHON.finditer(text):
+            exec(compile(block["code"], path.name, "exec"), namespace)
+            printed = capsys.readouterr().out
+            if block["printed"]:
+                assert_alike(printed, block["printed"])
+    finally:
+        torch.set_num_threads(threads)
+
+
+def assert_alike(printed, shown):
+    """The same words in the same places, and numbers as near as another processor may give them."""
+    printed, shown = printed.split(), shown.split()
+    for mine, theirs in zip(printed, shown, strict=True):
+        try:
+            assert float(mine) == pytest.approx(float(theirs), rel=0.15), f"{printed} instead of {shown}"
+        except ValueError:
+            assert mine == theirs
+
+
+def test_another_output_would_be_seen():
+    assert_alike("all rows 0.51\n", "all  rows 0.52")
+    for other in ("all rows 0.99", "all rows", "all row 0.52"):
+        with pytest.raises((AssertionError, ValueError)):
+            assert_alike(other, "all rows 0.52")
 
 
 @pytest.mark.parametrize("path", PAGES, ids=lambda path: path.stem)
