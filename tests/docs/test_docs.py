@@ -34,6 +34,10 @@ def page(name):
     return (DOCS / f"{name}.md").read_text()
 
 
+def reference():
+    return "".join(path.read_text() for path in sorted(DOCS.glob("api/*.md")))
+
+
 def blocks(text):
     return [match["code"] for match in PYTHON.finditer(text)]
 
@@ -236,13 +240,13 @@ def test_the_example_methods_keep_the_contract_of_methods(desk, contract, tmp_pa
 
 
 def test_the_reference_has_every_public_name():
-    documented = set(re.findall(r"^\.\. auto\w+:: headstart\.(\w+)$", page("api"), re.M))
+    documented = set(re.findall(r"^\.\. auto\w+:: headstart\.(\w+)$", reference(), re.M))
     assert documented == set(headstart.__all__)
 
 
 def test_the_nouns_table_leads_to_names_of_the_reference():
     linked = set(re.findall(r"\{py:\w+\}`~?(headstart[\w.]+)`", "".join(path.read_text() for path in PAGES)))
-    assert linked <= set(re.findall(r"^\.\. auto\w+:: (\S+)$", page("api"), re.M))
+    assert linked <= set(re.findall(r"^\.\. auto\w+:: (\S+)$", reference(), re.M))
 
 
 def build(source, target):
@@ -258,6 +262,7 @@ def test_the_site_builds_without_a_warning_before_and_after_a_study_is_reported(
         pytest.importorskip(module, reason="make docs installs it")
     source, target = desk / "docs", desk / "html"
     shutil.copytree(DOCS, source, ignore=shutil.ignore_patterns("_build", "results"))
+    shutil.copytree(ROOT / "examples", desk / "examples")
     assert "No study has been reported yet" in build(source, target)
     write_files(page("add_a_study"), desk)
     monkeypatch.setattr(provenance, "commit", lambda: "0123456789")  # a page of results needs committed code
@@ -266,3 +271,4 @@ def test_the_site_builds_without_a_warning_before_and_after_a_study_is_reported(
     page_of_results = build(source, target)
     assert "No study has been reported yet" not in page_of_results
     assert "Half of parity" in page_of_results
+    assert re.search(r'<img alt="Half of parity[^>]*half_of_parity.png', (target / "gallery.html").read_text())
