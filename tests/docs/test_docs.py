@@ -121,6 +121,12 @@ def test_the_first_page_names_the_two_commands_of_the_makefile():
     assert all(re.search(rf"^{target}:", (ROOT / "Makefile").read_text(), re.M) for target in targets)
 
 
+def test_the_first_page_shows_the_code_of_the_readme_and_what_it_prints():
+    shown = re.findall(r"^```(?:python|text)\n(.*?)^```$", (ROOT / "README.md").read_text(), re.M | re.S)[:3]
+    assert shown[2].startswith("all rows")
+    assert all(code in page("index") for code in shown)
+
+
 def test_the_tour_names_every_command(capsys):
     offered = re.findall(r"•\s+(\w+) ", headstart_says(capsys, "--help"))
     assert set(offered) - {"version"} == {command for command, *_ in commands(page("first_steps"))}
