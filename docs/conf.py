@@ -1,5 +1,6 @@
 """How Sphinx builds the site: sphinx-build -W docs docs/_build/html."""
 
+import json
 import re
 from enum import Enum
 from pathlib import Path
@@ -12,7 +13,7 @@ author = "the Headstart authors"
 copyright = "the Headstart authors"
 version = release = headstart.__version__
 
-extensions = ["myst_parser", "sphinx.ext.autodoc"]
+extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.viewcode"]
 exclude_patterns = ["_build"]
 
 myst_enable_extensions = ["colon_fence", "deflist", "dollarmath"]
@@ -30,7 +31,7 @@ html_title = "Headstart"
 html_copy_source = False
 html_show_sphinx = False
 html_static_path = ["_static"]
-html_css_files = ["tables.css"]
+html_css_files = ["tables.css", "gallery.css"]
 
 _CODE_OR_SPECIAL = re.compile(r"(`[^`]+`)|([*|_\\])")
 
@@ -69,16 +70,36 @@ OPTIONAL_PAGES = ("results/*/*", "results/benchmark*", "log*")
 
 
 def put_results(app, docname, source):
-    """The table of all claims from the JSON files of docs/results; globs that match no page are taken out."""
+    """The table of all claims and the gallery from docs/results; globs that match no page are taken out."""
     docs = Path(app.srcdir)
-    table = "No study has been reported yet."
+    table = gallery = "No study has been reported yet."
     if any(docs.glob("results/*/*.json")):
-        table = results_table(docs / "results")
-    text = source[0].replace("<!-- the table of results -->", table)
+        table, gallery = results_table(docs / "results"), figures_gallery(docs / "results")
+    text = source[0].replace("<!-- the table of results -->", table).replace("<!-- the gallery -->", gallery)
     for glob in OPTIONAL_PAGES:
         if not any(docs.glob(f"{glob}.md")):
             text = text.replace(f"\n{glob}\n", "\n")
     source[0] = text
+
+
+def figures_gallery(root):
+    """Every figure of <root>/<paper>/*.png with its study's title and, where it has one, its finding; by paper."""
+    papers = {}
+    for path in sorted(root.glob("*/*.json")):
+        report = json.loads(path.read_text())
+        if path.with_suffix(".png").exists():
+            papers.setdefault(report["paper"], []).append(_figure(f"{root.name}/{report['study']}", report))
+    parts = (f"## {paper}\n\n:::::{{container}} gallery\n" + "\n".join(each) for paper, each in papers.items())
+    return "\n\n".join(f"{part}\n:::::" for part in parts)
+
+
+def _figure(name, report):
+    """A figure that leads to the page of its study."""
+    finding = f" {report['finding']}" if report.get("finding") else ""
+    return (
+        f"::::{{figure}} {name}.png\n:target: {name}.html\n:alt: {report['title']}\n:loading: lazy\n\n"
+        f"[{report['title']}]({name}.md), {report['figures']}.{finding}\n::::"
+    )
 
 
 def setup(app):

@@ -44,8 +44,8 @@ def claims(knobs):
     return []
 
 
-def figure(results, picture):
-    picture.set_size_inches(3, 2)
+def figure(results, figure):
+    figure.subplots()
 
 
 NAME = "users"
@@ -115,7 +115,7 @@ def test_a_named_store_that_is_missing_is_refused_by_every_reading_command_alike
     ("changes", "parts"),
     [
         ("def arms(knobs):\n    return 1 / 0", ["ZeroDivisionError", "users_own.py, line 22"]),
-        ("def figure(results, picture):\n    return results.arms['b']", ["KeyError", "users_own.py, line 22"]),
+        ("def figure(results, figure):\n    return results.arms['b']", ["KeyError", "users_own.py, line 22"]),
         ("def claims(knobs):\n    raise OSError('no disk')", ["OSError: no disk", "users_own.py, line 22"]),
     ],
 )
@@ -144,7 +144,13 @@ def test_figures_stay_in_their_folder_whatever_a_study_is_called(call, tmp_path,
     assert figure.is_relative_to(home / "figures")
     assert "\x1b" not in out
     code, out, err = call(
-        "report", str(home / "users_named.py"), "--out", str(home / "pages"), "--store", str(home / "s.sqlite")
+        "report",
+        str(home / "users_named.py"),
+        "--draft",
+        "--out",
+        str(home / "pages"),
+        "--store",
+        str(home / "s.sqlite"),
     )
     assert code == 0, err
     assert len(list((home / "pages").rglob("*.md"))) == 1

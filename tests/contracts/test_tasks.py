@@ -14,7 +14,7 @@ import pytest
 import torch
 
 from headstart import losses
-from headstart.core.encoding import decode, encode
+from headstart.core.encoding import decode, encode, modules
 from headstart.core.errors import HeadstartError
 from headstart.core.metric import sign_accuracy
 from headstart.core.samples import Samples
@@ -403,8 +403,9 @@ def test_a_task_without_rows_keeps_its_streams():
 
 @every_task
 def test_a_task_survives_json(row):
-    assert decode(json.loads(json.dumps(encode(row.task))), trust=[__name__]) == row.task
-    assert hash(row.task) == hash(decode(encode(row.task), trust=[__name__]))
+    trust = modules(encode(row.task))
+    assert decode(json.loads(json.dumps(encode(row.task))), trust=trust) == row.task
+    assert hash(row.task) == hash(decode(encode(row.task), trust=trust))
 
 
 @pytest.mark.parametrize(("dim", "degree"), [(20, 6), (24, 1)])

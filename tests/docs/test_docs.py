@@ -14,6 +14,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 
 import headstart
 from headstart.cli import main
@@ -21,16 +22,20 @@ from headstart.lab import provenance
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
-PAGES = sorted(DOCS.glob("*.md"))
+PAGES = sorted([*DOCS.glob("*.md"), *DOCS.glob("tutorials/*.md")])
 
 FILE = re.compile(r"^```\{code-block\} python\n:caption: (?P<name>\w+\.py)\n\n(?P<code>.*?)^```$", re.M | re.S)
-PYTHON = re.compile(r"^```python\n(?P<code>.*?)^```$", re.M | re.S)
+PYTHON = re.compile(r"^```python\n(?P<code>.*?)^```$(?:\n\n```text\n(?P<printed>.*?)^```$)?", re.M | re.S)
 SHELL = re.compile(r"^```(?:console|sh)\n(?P<code>.*?)^```$", re.M | re.S)
 COMMAND = re.compile(r"^(?:\$ )?(?:\w+=\S+ )*headstart (?P<args>[^#\n]+)", re.M)
 
 
 def page(name):
     return (DOCS / f"{name}.md").read_text()
+
+
+def reference():
+    return "".join(path.read_text() for path in sorted(DOCS.glob("api/*.md")))
 
 
 def blocks(text):
@@ -70,12 +75,36 @@ def headstart_says(capsys, *args):
 # Lightning's own, on a machine of its liking or not.
 @pytest.mark.filterwarnings("ignore:.*LeafSpec.*:FutureWarning", "ignore:.*does not have many workers.*")
 @pytest.mark.parametrize("path", [p for p in PAGES if blocks(p.read_text())], ids=lambda path: path.stem)
-def test_the_code_of_a_page_runs_from_top_to_bottom(path, desk):
+def test_the_code_of_a_page_runs_from_top_to_bottom_and_prints_what_the_page_shows(path, desk, capsys):
     text = path.read_text()
     write_files(text, desk)
     namespace = {"__name__": "page"}
-    for code in blocks(text):
-        exec(compile(code, path.name, "exec"), namespace)
+    threads = torch.get_num_threads()
+    try:
+        for block in PYTHON.finditer(text):
+            exec(compile(block["code"], path.name, "exec"), namespace)
+            printed = capsys.readouterr().out
+            if block["printed"]:
+                assert_alike(printed, block["printed"])
+    finally:
+        torch.set_num_threads(threads)
+
+
+def assert_alike(printed, shown):
+    """The same words in the same places, and numbers as near as another processor may give them."""
+    printed, shown = printed.split(), shown.split()
+    for mine, theirs in zip(printed, shown, strict=True):
+        try:
+            assert float(mine) == pytest.approx(float(theirs), rel=0.15), f"{printed} instead of {shown}"
+        except ValueError:
+            assert mine == theirs
+
+
+def test_another_output_would_be_seen():
+    assert_alike("all rows 0.51\n", "all  rows 0.52")
+    for other in ("all rows 0.99", "all rows", "all row 0.52"):
+        with pytest.raises((AssertionError, ValueError)):
+            assert_alike(other, "all rows 0.52")
 
 
 @pytest.mark.parametrize("path", PAGES, ids=lambda path: path.stem)
@@ -92,8 +121,14 @@ def test_the_first_page_names_the_two_commands_of_the_makefile():
     assert all(re.search(rf"^{target}:", (ROOT / "Makefile").read_text(), re.M) for target in targets)
 
 
+def test_the_first_page_shows_the_code_of_the_readme_and_what_it_prints():
+    shown = re.findall(r"^```(?:python|text)\n(.*?)^```$", (ROOT / "README.md").read_text(), re.M | re.S)[:3]
+    assert shown[2].startswith("all rows")
+    assert all(code in page("index") for code in shown)
+
+
 def test_the_tour_names_every_command(capsys):
-    offered = re.findall(r"•\s+(\w+) ", headstart_says(capsys, "--help"))
+    offered = re.findall(r"•\s+([\w-]+) ", headstart_says(capsys, "--help"))
     assert set(offered) - {"version"} == {command for command, *_ in commands(page("first_steps"))}
 
 
@@ -211,13 +246,13 @@ def test_the_example_methods_keep_the_contract_of_methods(desk, contract, tmp_pa
 
 
 def test_the_reference_has_every_public_name():
-    documented = set(re.findall(r"^\.\. auto\w+:: headstart\.(\w+)$", page("api"), re.M))
+    documented = set(re.findall(r"^\.\. auto\w+:: headstart\.(\w+)$", reference(), re.M))
     assert documented == set(headstart.__all__)
 
 
 def test_the_nouns_table_leads_to_names_of_the_reference():
     linked = set(re.findall(r"\{py:\w+\}`~?(headstart[\w.]+)`", "".join(path.read_text() for path in PAGES)))
-    assert linked <= set(re.findall(r"^\.\. auto\w+:: (\S+)$", page("api"), re.M))
+    assert linked <= set(re.findall(r"^\.\. auto\w+:: (\S+)$", reference(), re.M))
 
 
 def build(source, target):
@@ -233,6 +268,7 @@ def test_the_site_builds_without_a_warning_before_and_after_a_study_is_reported(
         pytest.importorskip(module, reason="make docs installs it")
     source, target = desk / "docs", desk / "html"
     shutil.copytree(DOCS, source, ignore=shutil.ignore_patterns("_build", "results"))
+    shutil.copytree(ROOT / "examples", desk / "examples")
     assert "No study has been reported yet" in build(source, target)
     write_files(page("add_a_study"), desk)
     monkeypatch.setattr(provenance, "commit", lambda: "0123456789")  # a page of results needs committed code
@@ -241,3 +277,4 @@ def test_the_site_builds_without_a_warning_before_and_after_a_study_is_reported(
     page_of_results = build(source, target)
     assert "No study has been reported yet" not in page_of_results
     assert "Half of parity" in page_of_results
+    assert re.search(r'<img alt="Half of parity[^>]*half_of_parity.png', (target / "gallery.html").read_text())

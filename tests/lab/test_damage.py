@@ -54,7 +54,10 @@ def change(path, statement):
 
 def everything(store):
     """All that a claim or a user may read."""
-    out = [store.studies.reports(), [(t.cell, t.seed, t.status, t.before.steps, t.seconds) for t in store.traces()]]
+    out = [
+        store.studies.reports(),
+        [(t.cell, t.seed, t.status, t.before.steps, t.seconds, t.before) for t in store.traces()],
+    ]
     out.append([{name: curve.tolist() for name, curve in t.values.items()} for t in store.traces()])
     seeds = {}
     for trace in store.traces():

@@ -6,6 +6,8 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 
+import pytest
+
 import headstart as hs
 from headstart.lab.overview import BEGIN, END, SPEED_BEGIN, SPEED_END, speed_table, studies_table
 
@@ -13,13 +15,47 @@ ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text()
 
 
-def test_the_examples_run_in_an_empty_place(tmp_path):
-    lab, own = re.findall(r"```python\n(.*?)```", README, re.S)
-    for code, words in ((lab, ["online", "test_accuracy"]), (own, ["4 99"])):
-        assert len(code.strip().splitlines()) <= 20
-        done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True)
-        assert done.returncode == 0, done.stderr
-        assert all(word in done.stdout for word in words)
+# What a reader has of their own when they copy the three lines.
+OWN = """
+import torch
+dataset = torch.utils.data.TensorDataset(torch.arange(64_000.0))
+seen = []
+def training_step(batch):
+    seen.extend(batch[0].tolist())
+"""
+LINES, WIN, LAB = re.findall(r"```python\n(.*?)```", README, re.S)
+
+
+def printed_by(code, folder):
+    done = subprocess.run([sys.executable, "-c", code], cwd=folder, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_the_three_lines_train_on_a_few_rows_first_and_on_all_in_the_end(tmp_path):
+    shorter = LINES.replace("10_000", "2_400")
+    assert shorter != LINES
+    said = printed_by(f"{OWN}{shorter}\nprint(len(seen), len(set(seen[:6400])), len(set(seen)))", tmp_path)
+    assert said.split()[0] == str(2400 * 64)
+    assert int(said.split()[1]) == 200  # 1/320 of all
+    assert int(said.split()[2]) == 64_000
+
+
+def test_subsets_first_win_as_the_first_example_shows(tmp_path):
+    printed, shown = (
+        {line[:14].strip(): [float(number) for number in line[14:].split()] for line in text.splitlines()}
+        for text in (printed_by(WIN, tmp_path), re.search(r"```text\n(all rows.*?)```", README, re.S)[1])
+    )
+    assert printed.keys() == shown.keys() == {"all rows", "subsets first"}
+    for name, numbers in shown.items():
+        assert printed[name] == pytest.approx(numbers, abs=0.15)  # another processor rounds otherwise
+    assert min(printed["subsets first"]) > max(printed["all rows"])
+
+
+def test_a_small_set_wins_in_the_example_of_a_run(tmp_path):
+    assert len(LAB.strip().splitlines()) <= 20
+    online, small = re.findall(r"^600 +(\S+)$", printed_by(LAB, tmp_path), re.M)
+    assert float(small) > 0.95 > 0.85 > float(online)
 
 
 def test_a_run_is_changed_by_replace_whether_its_cell_was_read_or_not():

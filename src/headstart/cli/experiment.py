@@ -51,7 +51,7 @@ def run(
     only: Annotated[str | None, arg(metavar="TAG", help="of a whole paper, only the studies with this tag")] = None,
     store: StorePath = None,
     jobs: Annotated[int, arg(metavar="N", help="threads or processes that train")] = os.cpu_count() or 1,
-    device: Annotated[str, arg(metavar="NAME", help="cpu, cuda or mps")] = "cpu",
+    device: Annotated[str, arg(metavar="NAME", help="cpu; cuda and mps are experimental")] = "cpu",
     repair: Annotated[bool, arg(help="first drop what is damaged in the store, so that it is trained again")] = False,
     json: Json = False,
 ) -> None:

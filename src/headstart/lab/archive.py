@@ -10,6 +10,7 @@ from typing import Any
 
 from headstart.core.errors import HeadstartError
 from headstart.lab.conduct import make_report, serving, stored
+from headstart.lab.database import Database
 from headstart.lab.ledger import Edition
 from headstart.lab.results import Results
 from headstart.lab.store import Store, open_store
@@ -30,9 +31,23 @@ def write_archive(study: Study, preset: str, results: Results, store: Store, pat
     with tempfile.TemporaryDirectory(prefix=".archive-", dir=path.parent) as folder:
         made = Path(folder) / "store.sqlite"
         with open_store(made) as archive:
-            archive.copy_from(store, list(_rows(study, key, results, store)))
+            _copy(store.database, archive.database, _rows(study, key, results, store))
         os.replace(made, path)
     return path
+
+
+def _copy(source: Database, archive: Database, rows: Iterable[tuple[str, str, Sequence[Any]]]) -> None:
+    """Copy rows, (table, condition, values) each, with the chunks and batches that they name; seals are checked."""
+    with archive.write():
+        for table, condition, values in rows:
+            archive.copy(source, table, condition, values)
+        for (chunk,) in archive.execute("SELECT DISTINCT chunk FROM runs").fetchall():
+            archive.copy(source, "chunks", "id = ?", (chunk,))
+            archive.copy(source, "curves", "chunk = ?", (chunk,))
+        query = "SELECT batch FROM summaries UNION SELECT batch FROM simulations"
+        for (batch,) in archive.execute(query).fetchall():
+            archive.copy(source, "batches", "id = ?", (batch,))
+    archive.settle()
 
 
 def _rows(study: Study, key: Edition, results: Results, store: Store) -> Iterable[tuple[str, str, Sequence[Any]]]:

@@ -143,7 +143,7 @@ class Database:
             if self.missing:
                 self._create()
             self.format = self._found()
-            self.sealed = is_current(self.connection)
+            self.sealed = self._is_current()
             if not self.sealed:
                 shadow(self.connection)
         except (HeadstartError, sqlite3.Error) as error:
@@ -186,6 +186,12 @@ class Database:
             )
         return int(written)
 
+    def _is_current(self) -> bool:
+        try:
+            return is_current(self.connection)
+        except sqlite3.Error as error:
+            raise in_words(self.path, error) from error
+
     def _create(self) -> None:
         for each in statements(SCHEMA):
             self.connection.execute(each)
@@ -207,7 +213,7 @@ class Database:
                 self._create()
         self.format = self._found()
         self.missing = False
-        if self.format < FORMAT or not is_current(self.connection):
+        if self.format < FORMAT or not self._is_current():
             self._renew()
         self.sealed = self.writable = True
 
@@ -226,7 +232,7 @@ class Database:
         """Bring an older file to this format; another process may have done so in the meantime."""
         unshadow(self.connection)
         with self._transaction():
-            if self._found() < FORMAT or not is_current(self.connection):
+            if self._found() < FORMAT or not self._is_current():
                 older = "format-1" if self._found() < FORMAT else "before-seals"
                 self._copy(self.path.with_name(f"{self.path.name}.{older}"))
                 renew(self.connection)

@@ -103,7 +103,8 @@ class Ledger:
         """Raise where the report speaks of an arm that is not among the rows."""
         ((*_, text, _),) = self._db.rows("reports", "WHERE (study, preset, knobs) = (?, ?, ?)", edition)
         report = self._read(edition.study, text)
-        gone = set(report.get("choices", report.get("learning_rates", ()))) - {row.arm for row in rows}
+        served = {row.arm for row in rows if row.kind == "claim"}
+        gone = set(report.get("choices", report.get("learning_rates", ()))) - served
         if gone:
             raise HeadstartError(
                 f"store {self._db.path} has lost the rows of {', '.join(sorted(gone))} of {edition.study}; "

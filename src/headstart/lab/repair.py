@@ -17,7 +17,7 @@ from typing import Any
 from headstart.core.errors import HeadstartError
 from headstart.core.files import replacing
 from headstart.lab.database import Damaged, Database, in_words
-from headstart.lab.schema import FORMAT, PLAIN, SCHEMA, SEALED, is_current, seal, shadow, statements
+from headstart.lab.schema import FORMAT, PLAIN, SCHEMA, SEALED, has_seals, seal, shadow, statements
 from headstart.lab.states import States
 
 _AXES = {"step", "samples", "flops"}
@@ -198,7 +198,7 @@ def _copy_readable(damaged: Path, new: Path) -> dict[str, int]:
     made = sqlite3.connect(new, isolation_level=None)
     try:
         old.text_factory = lambda data: data.decode(errors="surrogateescape")
-        current = is_current(old)
+        current = has_seals(old)
         if not current:
             shadow(old)
         for each in ("PRAGMA journal_mode=OFF", "BEGIN", *statements(SCHEMA)):

@@ -106,19 +106,32 @@ def statements(script: str) -> list[str]:
     return [each.strip() for each in script.split(";") if each.strip()]
 
 
+def _columns(connection: sqlite3.Connection, table: str) -> set[str]:
+    return {row[1] for row in connection.execute(f"PRAGMA main.table_info({table})")}
+
+
 def _lacking(connection: sqlite3.Connection) -> Iterator[tuple[str, list[str] | None]]:
     """The tables that a file lacks (None), or whose columns it lacks."""
     for table, sealed in SEALED.items():
-        there = {row[1] for row in connection.execute(f"PRAGMA main.table_info({table})")}
+        there = _columns(connection, table)
         wanted = (*sealed.columns, *(("data",) if sealed.has_data else ()), "seal")
         missing = [column for column in wanted if column not in there]
         if missing:
             yield table, missing if there else None
 
 
+def has_seals(connection: sqlite3.Connection) -> bool:
+    """Whether any row of a file is sealed; of older files none is."""
+    return any("seal" in _columns(connection, table) for table in SEALED)
+
+
 def is_current(connection: sqlite3.Connection) -> bool:
-    """Whether a file has every sealed table with its seals."""
-    return not list(_lacking(connection))
+    """Whether a file has every sealed table with its seals. One that has some of them only is damaged."""
+    lacking = dict(_lacking(connection))
+    if lacking and has_seals(connection):
+        table, columns = next(iter(lacking.items()))
+        raise sqlite3.DatabaseError(f"malformed list of tables: {table} has no {', '.join(columns or ['columns'])}")
+    return not lacking
 
 
 def _definition(table: str) -> str:

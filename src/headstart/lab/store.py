@@ -34,7 +34,8 @@ from headstart.lab.ledger import Ledger
 from headstart.lab.measured import Measured
 from headstart.lab.repair import examine, repair, salvage
 from headstart.lab.states import States
-from headstart.measures import Measure, area_under
+from headstart.lab.summaries import packed, summarise
+from headstart.measures import Measure
 from headstart.run import Run
 
 _AXES = ("step", "samples", "flops")
@@ -89,17 +90,6 @@ def repair_store(path: Path) -> list[str]:
         return said + store.repair()
 
 
-def summarise(run: Run, trace: Trace) -> Summary:
-    """The final value of the leading test metric and the area under its curve; chance from a divergence on."""
-    metric = run.task.metrics[0]
-    axis = run.budget.recorded_steps()
-    curve = np.full(len(axis), metric.chance)
-    if len(trace.steps):
-        curve[: len(trace.steps)] = trace[f"test_{metric.name}"]
-    last = {name: float(values[-1]) for name, values in trace.values.items() if len(values)}
-    return Summary(trace.cell, trace.seed, trace.status, area_under(axis, curve), float(curve[-1]), trace.seconds, last)
-
-
 class Store:
     """An open store. Use it as a context manager, or call `close`.
 
@@ -112,6 +102,11 @@ class Store:
         self._db = Database(path)
         self.studies, self.states = Ledger(self._db), States(self._db)
         self.choices, self.measured = Choices(self._db), Measured(self._db)
+
+    @property
+    def database(self) -> Database:
+        """The file itself, for those who copy its rows."""
+        return self._db
 
     def close(self) -> None:
         """Close the file."""
@@ -196,7 +191,7 @@ class Store:
                     self._add_chunk(cell, new, batch)
             summaries = [summarise(o.run, o.trace) for o in outcomes]
             rows = [
-                (s.cell, s.seed, str(s.status), s.area, s.final, s.seconds, batch, _packed(o.run, s.last))
+                (s.cell, s.seed, str(s.status), s.area, s.final, s.seconds, batch, packed(o.run, s.last))
                 for o, s in zip(outcomes, summaries, strict=True)
             ]
             self._db.add("summaries", rows)
@@ -217,22 +212,6 @@ class Store:
                     f"otherwise than store {self.path} has it, by another machine or version "
                     f"({', '.join(self.commits([new.cell]))}); measure into another store with --store PATH"
                 )
-
-    def copy_from(self, source: "Store", rows: Iterable[tuple[str, str, Sequence[Any]]]) -> None:
-        """Copy rows of another store, (table, condition, values) each, with the chunks and batches that they name.
-
-        Every seal is checked on the way. The file stands alone afterwards.
-        """
-        with self._db.write():
-            for table, condition, values in rows:
-                self._db.copy(source._db, table, condition, values)
-            for (chunk,) in self._db.execute("SELECT DISTINCT chunk FROM runs").fetchall():
-                self._db.copy(source._db, "chunks", "id = ?", (chunk,))
-                self._db.copy(source._db, "curves", "chunk = ?", (chunk,))
-            query = "SELECT batch FROM summaries UNION SELECT batch FROM simulations"
-            for (batch,) in self._db.execute(query).fetchall():
-                self._db.copy(source._db, "batches", "id = ?", (batch,))
-        self._db.settle()
 
     def key_of(self, part: Any) -> str:
         """What a computed part is stored under."""
@@ -407,11 +386,6 @@ class Store:
         if zlib.crc32(data) != checksum:
             raise self._db.damaged(f"what {part} computed")
         return read_arrays(data, f"what {part} computed in store {self.path}")
-
-
-def _packed(run: Run, last: Mapping[str, float]) -> bytes:
-    """The last values of a run in the order of the names of its cell; nothing where it recorded nothing."""
-    return np.array([last[name] for name in value_names(run)] if last else []).tobytes()
 
 
 def _key(part: Any) -> tuple[str, str]:
