@@ -102,7 +102,13 @@ def _figure(name, report):
     )
 
 
+def read_again(app, env, added, changed, removed):
+    """Pages made of docs/results change with it, though their own files do not."""
+    return [name for name in ("results", "gallery") if name in env.found_docs]
+
+
 def setup(app):
+    app.connect("env-get-outdated", read_again)
     app.connect("autodoc-process-docstring", plain_docstring)
     app.connect("autodoc-process-signature", plain_signature)
     app.connect("source-read", put_results)
