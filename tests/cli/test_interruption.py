@@ -148,7 +148,7 @@ def test_under_nohup_a_closed_terminal_stops_nothing(tmp_path, undisturbed):
     out, err = process.communicate(timeout=300)
     assert process.returncode == 0, err
     report = json.loads(out)
-    assert (report["claims"], report["learning_rates"]) == undisturbed
+    assert (report["claims"], report["choices"]) == undisturbed
 
 
 @pytest.mark.slow

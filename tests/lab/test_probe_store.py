@@ -64,7 +64,7 @@ class Impatient(Silent):
 def test_a_probe_that_is_interrupted_anywhere_ends_as_one_that_is_not(tmp_path):
     whole = hs.probe(probed_problems.linear_regression, **QUICK)
     stops = 0
-    for records in count(50, 97):
+    for records in count(30, 57):
         try:
             outcome = hs.probe(
                 probed_problems.linear_regression, **QUICK, store=tmp_path / "a.sqlite", progress=Impatient(records)
@@ -89,7 +89,7 @@ def noisy_problem():
     }
 
 
-@pytest.mark.parametrize("stop_at", [1, 7, 20])
+@pytest.mark.parametrize("stop_at", [1, 7, 15])
 def test_a_run_under_way_goes_on_bit_for_bit(stop_at, tmp_path):
     problem = Problem.of(noisy_problem)
     data = split(problem, 0, 256)

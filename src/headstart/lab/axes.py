@@ -29,6 +29,8 @@ class Axis:
 
     def __post_init__(self) -> None:
         said = f"Axis({self.path!r})"
+        if not isinstance(self.path, str):
+            raise HeadstartError(f"{said}: a path is text, such as '{RATE}'")
         if isinstance(self.values, str) or not isinstance(self.values, Sequence):
             raise HeadstartError(f"{said}: values={self.values!r} must be a tuple of the values to try")
         object.__setattr__(self, "values", tuple(self.values))
@@ -40,6 +42,7 @@ class Axis:
             return
         check_positive("Axis", "lowest", self.lowest)
         check_positive("Axis", "highest", self.highest)
+        check_positive("Axis", "ratio", self.ratio)
         assert self.highest is not None
         if not self.lowest <= self.highest:
             raise HeadstartError(f"{said}: lowest={self.lowest} is above highest={self.highest}")

@@ -43,9 +43,10 @@ class Sweep:
         if len(set(paths)) < len(paths):
             raise HeadstartError(f"Sweep(axes={', '.join(paths)}): each path may appear once")
         check_count("Sweep", "tries", self.tries)
-        object.__setattr__(self, "rungs", tuple(self.rungs))
-        if list(self.rungs) != sorted(set(self.rungs)) or any(type(n) is not int or n < 1 for n in self.rungs):
-            raise HeadstartError(f"Sweep(rungs={self.rungs}): numbers of seeds that grow, such as (2, 4, 8, 16)")
+        rungs = tuple(self.rungs) if isinstance(self.rungs, Sequence) else (None,)
+        if any(type(n) is not int or n < 1 for n in rungs) or list(rungs) != sorted(set(rungs)):
+            raise HeadstartError(f"Sweep(rungs={self.rungs!r}): numbers of seeds that grow, such as (2, 4, 8, 16)")
+        object.__setattr__(self, "rungs", rungs)
 
     @property
     def num_combinations(self) -> int:
