@@ -14,7 +14,7 @@ import pytest
 import torch
 
 from headstart import losses
-from headstart.core.encoding import decode, encode, modules
+from headstart.core.encoding import decode, encode
 from headstart.core.errors import HeadstartError
 from headstart.core.metric import sign_accuracy
 from headstart.core.samples import Samples
@@ -403,7 +403,7 @@ def test_a_task_without_rows_keeps_its_streams():
 
 @every_task
 def test_a_task_survives_json(row):
-    trust = modules(encode(row.task))
+    trust = {type(row.task).__module__}
     assert decode(json.loads(json.dumps(encode(row.task))), trust=trust) == row.task
     assert hash(row.task) == hash(decode(encode(row.task), trust=trust))
 
