@@ -497,3 +497,26 @@ def test_repair_drops_the_states_of_runs_whose_curves_are_damaged_too(tmp_path):
         assert store.summaries(source.cell) == []
         other = parity_run(start=hs.From(hs.Best((source,), "test_loss")), budget=hs.Budget(10, 5))
         assert hs.train(other, store=store)[0].status is hs.Status.FINISHED
+
+
+def test_a_stop_right_after_a_transaction_began_leaves_none_open(tmp_path, monkeypatch):
+    from headstart.lab.database import Connection
+
+    class Stopped(KeyboardInterrupt):
+        pass
+
+    execute = Connection.execute
+
+    def interrupted(self, query, *values):
+        made = execute(self, query, *values)
+        if query.startswith("BEGIN"):
+            raise Stopped
+        return made
+
+    with hs.open_store(tmp_path / "s.sqlite") as store:
+        hs.train(parity_run(), store=store)
+        monkeypatch.setattr(Connection, "execute", interrupted)
+        with pytest.raises(Stopped):
+            hs.train(parity_run(), seeds=[1], store=store)
+        monkeypatch.undo()
+        assert len(hs.train(parity_run(), seeds=[1, 2], store=store)) == 2

@@ -311,8 +311,9 @@ class Database:
 
     @contextmanager
     def _transaction(self) -> Iterator[None]:
-        self.connection.execute("BEGIN IMMEDIATE")
         try:
+            # A signal may come right after it: then this is undone too.
+            self.connection.execute("BEGIN IMMEDIATE")
             yield
             self.connection.execute("COMMIT")
         except BaseException:
