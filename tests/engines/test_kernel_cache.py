@@ -18,6 +18,7 @@ run = hs.Run(hs.Parity(10, 3), hs.MLP(32), hs.Online(), hs.MSE(), hs.AdamW(0.01)
 runs = [
     run,
     replace(run, batch=hs.FullBatch(), optimizer=hs.SGD(0.1), model=hs.MLP(32, bias=False)),
+    replace(run, batch=hs.FullBatch(), optimizer=hs.SGD(0.1), model=hs.MLP(64, bias=False), task=hs.Parity(18, 6)),
     replace(run, model=hs.MLP(24, depth=3, activation="gelu")),
 ]
 for outcome in Fused().train([Job(run, keep=(Step(40),)) for run in runs]):

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from headstart.core.kernels.compile import inlined, kernel, part
+from headstart.core.kernels.compile import inlined, kernel
 from headstart.engines.fused.batches import Members, Shape
 from headstart.engines.fused.bits import Scratch as BitScratch
 from headstart.engines.fused.bits import apply
@@ -82,7 +82,7 @@ def scratch(shape: Shape) -> Scratch:
     )
 
 
-@part
+@inlined
 def double(table: Any, start: Any, bits: Any, w: Any, row: Any, width: Any, sign: Any, constant: Any) -> None:
     """table[start + r] = sign * (constant + sum_i (1 - 2 bit_i(r)) w_i), w_i = w[row + i width]."""
     acc = constant
@@ -97,7 +97,7 @@ def double(table: Any, start: Any, bits: Any, w: Any, row: Any, width: Any, sign
             high[r] = low[r] + step
 
 
-@part
+@inlined
 def fold(table: Any, start: Any, bits: Any, gradient: Any, row: Any, width: Any, scale: Any) -> Any:
     """gradient[row + i width] += scale * sum_r (1 - 2 bit_i(r)) table[start + r]; returns the sum of the table."""
     for i in range(bits - 1, -1, -1):
@@ -111,7 +111,7 @@ def fold(table: Any, start: Any, bits: Any, gradient: Any, row: Any, width: Any,
     return table[start]
 
 
-@part
+@inlined
 def build(shape: Shape, w: Any, p: Scratch) -> None:
     """The tables u and v of every neuron, and their sums weighted by the readout."""
     half = shape.dim // 2
@@ -133,7 +133,7 @@ def build(shape: Shape, w: Any, p: Scratch) -> None:
             p.linear_v[i] += readout * v[i]
 
 
-@part
+@inlined
 def relu_tile(shape: Shape, w: Any, c: Any, xa: Any, xb: Any, columns: Any, p: Scratch) -> None:
     """f of the tile: c + a . u + sum_j a_j max(v_j, -u_j)."""
     lda, ldb = len(p.linear_u) + PADDING, len(p.linear_v) + PADDING
@@ -163,7 +163,7 @@ def relu_tile(shape: Shape, w: Any, c: Any, xa: Any, xb: Any, columns: Any, p: S
         store(p.f, 3 * COLUMNS + col + second, f31)
 
 
-@part
+@inlined
 def general_tile(shape: Shape, w: Any, c: Any, xa: Any, xb: Any, columns: Any, p: Scratch) -> None:
     """f of the tile for any activation; leaves s(z) in p.z and s'(z) in p.slope."""
     lda, ldb = len(p.linear_u) + PADDING, len(p.linear_v) + PADDING
@@ -182,7 +182,7 @@ def general_tile(shape: Shape, w: Any, c: Any, xa: Any, xb: Any, columns: Any, p
             store(p.f, i, fma(a8, load(p.z, at + i), load(p.f, i)))
 
 
-@part
+@inlined
 def relu_back(shape: Shape, xb: Any, columns: Any, xa: Any, p: Scratch) -> None:
     """Add s = 1[v > -u] dL/df of the tile to sum_v and, by lane, to `lanes`."""
     lda, ldb = len(p.linear_u) + PADDING, len(p.linear_v) + PADDING
@@ -206,7 +206,7 @@ def relu_back(shape: Shape, xb: Any, columns: Any, xa: Any, p: Scratch) -> None:
         store(p.lanes, at + 24, l3)
 
 
-@part
+@inlined
 def general_back(shape: Shape, xb: Any, columns: Any, readout: Any, p: Scratch) -> None:
     """The same for any activation, from p.slope; also adds dL/df s(z) to the readout's gradient."""
     ldb = len(p.linear_v) + PADDING
@@ -254,7 +254,7 @@ def slopes(shape: Shape, xa: Any, xb: Any, columns: Any, even: Any, scale: Any, 
     return total_slope
 
 
-@part
+@inlined
 def evenness(shape: Shape) -> Any:
     """0 where every point must be visited; else the factor (-1)^k of the label at -x."""
     if shape.activation != RELU or shape.bias:
@@ -266,7 +266,7 @@ def evenness(shape: Shape) -> Any:
     return _f(1 - 2 * (count & 1))
 
 
-@part
+@inlined
 def descend(shape: Shape, members: Members, m: Any, time: Any, s: BitScratch, p: Scratch) -> None:
     """One step of gradient descent of member m on the exact population."""
     w, width = members.weights[m], shape.width
