@@ -18,13 +18,13 @@ setup: $(READY)
 
 $(RUNS): pyproject.toml constraints.txt
 	@test -x $(BIN)/python || $(PYTHON) -m venv .venv
-	@echo "setting up .venv (under a minute; once)"
-	@$(BIN)/python -m pip install --quiet --upgrade pip
-	@$(BIN)/python -m pip install --quiet -c constraints.txt -e .
+	@echo "setting up .venv (about a minute; once)"
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e .
 	@touch $@
 
 $(READY): $(RUNS)
 	@echo "adding what tests, ruff, mypy and the documentation need (under a minute; once)"
+	@$(BIN)/python -m pip install --quiet --upgrade pip
 	@$(BIN)/python -m pip install --quiet -c constraints.txt -e ".[huggingface,lightning]" --group dev
 	@# A peer in the tests of muP. Its torchvision has no CPU build and is not needed.
 	@$(BIN)/python -m pip install --quiet -c constraints.txt --no-deps mup
