@@ -18,7 +18,7 @@ Measured  The restricted mean time to the target, small over large: for every se
           it the median seed, the mean curve, and the loss at the end. Intervals are 95% paired bootstraps over seeds.
           A ratio within 0.95 to 1.05 would be no effect. The same endpoint chooses the learning rates, on 16 seeds that
           no claim uses: a grid of ratio 1.2 that begins alike for both arms, is extended until the best rate is inside
-          and has as many tries for both, 8 under SGD; 4 under GD, narrowed to the better half on 2, 4, 8 and 16 seeds.
+          and has as many tries for both, at least 8 under SGD; 4 under GD, narrowed by half on 2, 4, 8 and 16 seeds.
 Arithmetic  In (b) each step of the large arm processes 2^d / N times the samples of the small arm, which alone
           makes up most of the factor in compute. The effect of the data is the ratio of steps. In (a) and (c) both
           arms take 128 samples per step, so the ratios of compute and of steps are one number.
