@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pytest
@@ -87,7 +87,7 @@ def transformer_forward(model, signature, weights, x):
     out = []
     for sample in x:
         if signature.symbols:
-            embedded = [w["embedding.weight"][s] for s in sample]
+            embedded = [w.get("embedding.map", np.eye(model.width)) @ w["embedding.weight"][s] for s in sample]
         elif isinstance(model.tokens, Signs):
             embedded = [w["embedding.weight"] @ np.array([s > 0, s < 0]) for s in sample]
         else:
@@ -123,6 +123,8 @@ ENCODER = Transformer(12, heads=3, mlp_width=10)
 DECODER = Transformer(8, depth=3, heads=2, causal=True, readout=Readout.LAST)
 NORMED = Transformer(8, heads=2, tokens=Vectors(2), pre_norm=True, qk_norm=True, activation=Activation.GELU)
 CAUSAL = Transformer(8, depth=1, heads=1, bias=False, causal=True)
+PAIRS = Transformer(8, depth=3, heads=2, causal=True, readout=Readout.LAST, bias=False)
+LOW_RANK = Transformer(8, heads=2, causal=True, pre_norm=True, qk_norm=True, embedding_rank=2)
 TOKENS = Transformer(8, heads=2, causal=True, readout="tokens", pre_norm=True)
 DIGITS, LABELLED = Signature((DIM,), symbols=5, outputs=(6,)), Signature((DIM,), symbols=5, outputs=(DIM, 3))
 PAIR = Signature((2,), symbols=7, outputs=(7,))
@@ -131,6 +133,9 @@ TRANSFORMERS = [
     pytest.param(Row(CAUSAL, transformer_forward, signs=True), id="decoder"),
     pytest.param(Row(DECODER, transformer_forward, DIGITS), id="decoder of digits"),
     pytest.param(Row(Transformer(8, heads=2), transformer_forward, DIGITS), id="encoder of digits"),
+    pytest.param(Row(PAIRS, transformer_forward, PAIR), id="decoder of two symbols"),
+    pytest.param(Row(replace(PAIRS, embedding_rank=3), transformer_forward, PAIR), id="decoder on a table of low rank"),
+    pytest.param(Row(LOW_RANK, transformer_forward, DIGITS), id="normed decoder on a table of low rank"),
     pytest.param(Row(TOKENS, transformer_forward, LABELLED), id="a label for every symbol"),
     pytest.param(
         Row(
@@ -352,6 +357,8 @@ def test_names_of_activations_and_initialisations_serve_as_well():
         (lambda: Transformer(tokens=Signs), r"tokens=.*Signs\(\)"),
         (lambda: Transformer(depth=0), "depth=0"),
         (lambda: Transformer(mlp_width=0), "mlp_width=0"),
+        (lambda: Transformer(embedding_rank=0), "embedding_rank=0"),
+        (lambda: Transformer(embedding_rank=4).parameters(REAL), "embedding_rank=4.: .*real numbers.*leave"),
         (lambda: MLP(embedding=4), r"embedding=4.*Embedding\(dim=\.\.\.\)"),
         (lambda: Embedding(0), "dim=0"),
         (lambda: Embedding(4, std=0), "std=0"),

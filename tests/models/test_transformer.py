@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import torch
 
+from headstart.core.encoding import encode
 from headstart.core.errors import HeadstartError
 from headstart.core.roles import Role
 from headstart.core.signature import Signature
@@ -50,6 +51,23 @@ def test_linear_weights_begin_as_those_of_torch_and_embeddings_of_symbols_with_t
     unit = Transformer(64, embedding_std=1).initial_weights(SIGNS, 0)
     np.testing.assert_allclose(weights["embedding.weight"], unit["embedding.weight"] * np.float32(0.1))
     assert np.abs(Transformer(64, tokens=Vectors(1)).initial_weights(SIGNS, 0)["embedding.weight"]).max() <= 1
+
+
+def test_a_table_of_low_rank_begins_with_its_scale_its_map_as_a_linear_layer_and_the_rest_as_without_it():
+    signature = Signature((2,), symbols=59, outputs=(59,))
+    plain, low = (Transformer(64, embedding_rank=rank).initial_weights(signature, 0) for rank in (None, 16))
+    assert (low["embedding.weight"].shape, low["embedding.map"].shape) == ((59, 16), (64, 16))
+    np.testing.assert_allclose(low["embedding.weight"].std(), 0.1, rtol=0.1)
+    assert np.abs(low["embedding.map"]).max() <= 1 / 4
+    np.testing.assert_allclose(low["embedding.map"].std(), 3**-0.5 / 4, rtol=0.1)
+    assert all(np.array_equal(low[name], plain[name]) for name in plain if name != "embedding.weight")
+    roles = [(p.name, p.role, p.layer) for p in Transformer(64, embedding_rank=16).parameters(signature)][:2]
+    assert roles == [("embedding.weight", Role.EMBEDDING, 0), ("embedding.map", Role.HIDDEN, 0)]
+
+
+def test_a_stored_transformer_keeps_its_name_though_it_has_gained_a_rank():
+    assert "embedding_rank" not in encode(Transformer())
+    assert encode(Transformer(embedding_rank=4))["embedding_rank"] == 4
 
 
 def test_a_decoder_does_not_see_later_tokens_and_an_encoder_does():

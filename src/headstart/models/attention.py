@@ -43,9 +43,15 @@ class _Norm(torch.nn.Module):
 
 
 class _Table(torch.nn.Module):
-    def __init__(self, shape: tuple[int, ...]) -> None:
+    """Rows A, or, with a map B, the products A B^T."""
+
+    def __init__(self, shape: tuple[int, ...], map_shape: tuple[int, int] | None = None) -> None:
         super().__init__()
         self.weight = torch.nn.Parameter(torch.empty(shape))
+        self.map = None if map_shape is None else torch.nn.Parameter(torch.empty(map_shape))
+
+    def forward(self) -> torch.Tensor:
+        return self.weight if self.map is None else self.weight @ self.map.T
 
 
 class _Block(torch.nn.Module):
@@ -92,7 +98,8 @@ class Network(torch.nn.Module):
         vectors = (Role.BIAS, Role.NORM)
         shapes: dict[str, Any] = {p.name: p.shape for p in model.parameters(signature) if p.role not in vectors}
         self.model, self.length, self.signature = model, model.length(signature), signature
-        self.embedding, self.position = _Table(shapes["embedding.weight"]), _Table(shapes["position.weight"])
+        self.embedding = _Table(shapes["embedding.weight"], shapes.get("embedding.map"))
+        self.position = _Table(shapes["position.weight"])
         inner = {name.split(".")[2]: shape for name, shape in shapes.items() if name.startswith("blocks.0.")}
         self.blocks = torch.nn.ModuleList(_Block(model, inner) for _ in range(model.depth))
         self.norm = _Norm(model.width) if model.pre_norm else None
@@ -101,7 +108,7 @@ class Network(torch.nn.Module):
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         """Inputs to predictions."""
         if self.signature.symbols is not None:
-            tokens = torch.nn.functional.embedding(x, self.embedding.weight)
+            tokens = torch.nn.functional.embedding(x, self.embedding())
         else:
             tokens = self.model.tokens.features(x) @ self.embedding.weight.T
         h = (tokens.reshape(-1, self.length, self.model.width) + self.position.weight).reshape(-1, self.model.width)

@@ -1,7 +1,7 @@
 """Transformers: encoders and decoders whose query, key, value and output weights are separate parameters."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -17,6 +17,9 @@ from headstart.models.tokens import Signs, Tokens
 
 if TYPE_CHECKING:
     import torch
+
+# The id in the init stream of the map behind a table of low rank, which no other parameter has.
+_MAP_ID = 2**32 + 1
 
 
 class Readout(StrEnum):
@@ -35,9 +38,10 @@ class Transformer:
 
     with q, k, v = W_q h, W_k h, W_v h and d_head = width / heads. There is no layer normalisation unless `pre_norm`
     puts an RMSNorm before every attention, MLP and the readout; `qk_norm` puts one with a learnable scale on q and k.
-    Symbols are tokens, looked up in a table [symbols, width]; `tokens` says how real inputs become some. `causal` masks
-    later tokens (a decoder). `mlp_width` defaults to 4 x width. Linear weights and biases are drawn as
-    PyTorch does, U(+-1/sqrt(fan_in)); embeddings of symbols and positions are N(0, embedding_std^2); norms begin at 1.
+    Symbols are tokens, looked up in a table [symbols, width]; with `embedding_rank`, in a table A [symbols, rank], and
+    the vector of symbol s is B A_s with a map B [width, rank]. `tokens` says how real inputs become tokens. `causal`
+    masks later tokens (a decoder). `mlp_width` defaults to 4 x width. Linear weights, B too, and biases are drawn as
+    PyTorch does, U(+-1/sqrt(fan_in)); tables of symbols and positions are N(0, embedding_std^2); norms begin at 1.
     Reference: Less Data, Faster Training, Appendix B.1, which states neither normalisation, positions nor readout, and
     of scales only that they are PyTorch's defaults, N(0, 1) for embeddings; the defaults here are those at which its
     gap is plain on (10,6)-parity.
@@ -55,14 +59,16 @@ class Transformer:
     pre_norm: bool = False
     qk_norm: bool = False
     embedding_std: float = 0.1
+    embedding_rank: int | None = field(default=None, metadata={"since": 3})
 
     semantics: ClassVar[int] = 1
 
     def __post_init__(self) -> None:
         for name in ("width", "depth", "heads"):
             check_count("Transformer", name, getattr(self, name), maximum=10_000 if name == "depth" else None)
-        if self.mlp_width is not None:
-            check_count("Transformer", "mlp_width", self.mlp_width)
+        for name in ("mlp_width", "embedding_rank"):
+            if getattr(self, name) is not None:
+                check_count("Transformer", name, getattr(self, name))
         check_positive("Transformer", "embedding_std", self.embedding_std)
         if self.width % self.heads:
             raise HeadstartError(f"Transformer(width={self.width}, heads={self.heads}): heads must divide the width")
@@ -86,6 +92,11 @@ class Transformer:
         """
         tokens, mlp = self.length(signature), self.mlp_width or 4 * self.width
         self._check_readout(signature, tokens)
+        if self.embedding_rank is not None and signature.symbols is None:
+            raise HeadstartError(
+                f"Transformer(embedding_rank={self.embedding_rank}): the inputs of this task are real numbers, not "
+                "symbols to look up in a table; leave embedding_rank out"
+            )
         out: list[Parameter] = []
 
         def linear(name: str, role: Role, layer: int, fan_out: int, fan_in: int, uses: int, products: int = 0) -> None:
@@ -98,13 +109,15 @@ class Transformer:
             # Square, mean, product and scale, and twice as much backward.
             out.append(Parameter(f"{name}.scale", Role.NORM, layer, (size,), 1, 12 * tokens * self.width))
 
-        features = signature.symbols or self.tokens.num_features
+        features, dim = signature.symbols or self.tokens.num_features, self.embedding_rank or self.width
         products = 6 * tokens * tokens * self.width
-        looked_up = 2 * tokens * self.width
-        embedding = looked_up if self._discrete(signature) else 6 * tokens * self.width * features
-        shape = (features, self.width) if signature.symbols else (self.width, features)
+        embedding = 2 * tokens * dim if self._discrete(signature) else 6 * tokens * self.width * features
+        shape = (features, dim) if signature.symbols else (self.width, features)
         out.append(Parameter("embedding.weight", Role.EMBEDDING, 0, shape, features, embedding))
-        out.append(Parameter("position.weight", Role.POSITION, 0, (tokens, self.width), 1, looked_up))
+        if self.embedding_rank is not None:
+            flops = 6 * tokens * self.width * dim
+            out.append(Parameter("embedding.map", Role.HIDDEN, 0, (self.width, dim), dim, flops))
+        out.append(Parameter("position.weight", Role.POSITION, 0, (tokens, self.width), 1, 2 * tokens * self.width))
         for i in range(self.depth):
             block, layer = f"blocks.{i}", i + 1
             if self.pre_norm:
@@ -175,4 +188,4 @@ def _ids(depth: int) -> dict[str, int]:
             for part in ("query", "key", "value", "projection", "up", "down"):
                 yield from (f"blocks.{i}.{part}.weight", f"blocks.{i}.{part}.bias")
 
-    return {name: id for id, name in enumerate(names())}
+    return {name: id for id, name in enumerate(names())} | {"embedding.map": _MAP_ID}
