@@ -57,7 +57,7 @@ from headstart.lab.probe import probe
 from headstart.lab.probe_problem import Problem
 from headstart.lab.probe_report import Probe
 from headstart.lab.probe_verdict import ProbeVerdict
-from headstart.losses import MSE, Correlation, CorrelationLoss, CrossEntropy, Hinge, Logistic, Loss
+from headstart.losses import MSE, Correlation, CorrelationLoss, CrossEntropy, Exponential, Hinge, Logistic, Loss
 from headstart.measures import (
     Distance,
     Estimate,
@@ -135,6 +135,7 @@ from headstart.tasks import (
     SingleIndex,
     Split,
     Task,
+    XorClusters,
 )
 
 __version__ = "0.2.0"
@@ -169,6 +170,7 @@ __all__ = [
     "Embedding",
     "Estimate",
     "Every",
+    "Exponential",
     "Final",
     "FinalRatio",
     "First",
@@ -266,6 +268,7 @@ __all__ = [
     "When",
     "Whiten",
     "Within",
+    "XorClusters",
     "ZeroMean",
     "above",
     "balance_layers",

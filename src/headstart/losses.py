@@ -63,6 +63,18 @@ class Logistic:
 
 
 @dataclass(frozen=True)
+class Exponential:
+    """exp(-y f): it overflows in float32 where y f is below about -88, which ends a run as diverged."""
+
+    name: ClassVar[str] = "exponential"
+    semantics: ClassVar[int] = 1
+
+    def __call__(self, prediction: Any, target: Any) -> Any:
+        """The exponential loss of each sample."""
+        return (-prediction * target).exp()
+
+
+@dataclass(frozen=True)
 class Correlation:
     """-y f: unbounded below, so its runs end by their budget or by divergence."""
 

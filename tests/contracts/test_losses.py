@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from headstart.core.encoding import decode, encode
-from headstart.losses import MSE, Correlation, CrossEntropy, Hinge, Logistic
+from headstart.losses import MSE, Correlation, CrossEntropy, Exponential, Hinge, Logistic
 
 # The loss, its formula and its derivative in f.
 LOSSES = [
@@ -18,7 +18,11 @@ LOSSES = [
     ),
     pytest.param(Correlation(), lambda f, y: -y * f, lambda f, y: -y, id="correlation"),
 ]
-every_loss = pytest.mark.parametrize(("loss", "formula", "derivative"), LOSSES)
+# Exponential losses overflow, as their formula does.
+UNBOUNDED = [
+    pytest.param(Exponential(), lambda f, y: np.exp(-y * f), lambda f, y: -y * np.exp(-y * f), id="exponential"),
+]
+every_loss = pytest.mark.parametrize(("loss", "formula", "derivative"), LOSSES + UNBOUNDED)
 
 
 def points():
@@ -41,13 +45,17 @@ def test_its_gradient_is_the_derivative(loss, formula, derivative):
     np.testing.assert_allclose(prediction.grad.numpy(), derivative(f, y), rtol=1e-12, atol=1e-15)
 
 
-@every_loss
+@pytest.mark.parametrize(("loss", "formula", "derivative"), LOSSES)
 def test_a_loss_stays_finite_in_float32_for_large_predictions(loss, formula, derivative):
     prediction = torch.tensor([-1e4, 1e4], requires_grad=True)
     value = loss(prediction, torch.tensor([1.0, 1.0]))
     value.sum().backward()
     assert torch.isfinite(value).all()
     assert torch.isfinite(prediction.grad).all()
+
+
+def test_the_exponential_loss_of_a_large_wrong_prediction_is_infinite_and_of_a_right_one_zero():
+    assert Exponential()(torch.tensor([-1e4, 1e4]), torch.tensor([1.0, 1.0])).tolist() == [torch.inf, 0]
 
 
 @every_loss
@@ -61,7 +69,7 @@ def test_a_loss_survives_json(loss, formula, derivative):
 
 
 def test_names_are_distinct():
-    names = [row.values[0].name for row in LOSSES]
+    names = [row.values[0].name for row in LOSSES + UNBOUNDED]
     assert len(set(names)) == len(names)
 
 

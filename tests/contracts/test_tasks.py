@@ -29,6 +29,7 @@ from headstart.tasks import (
     SingleIndex,
     Split,
     Task,
+    XorClusters,
     held_out,
     row_numbers,
 )
@@ -115,6 +116,12 @@ class Measured:
         return self.sample(seed, np.arange(self.num_train) if ids is None else ids)
 
 
+def corner(task, seed, x):
+    return x[:, 0] * x[:, 1]
+
+
+# Inputs of independent coordinates that are not all of one size.
+CLUSTERS = [pytest.param(Row(XorClusters(9, 0.05, num_test=4096), 0, 1, corner), id="xor clusters")]
 SEQUENCES = [
     pytest.param(Row(InContextRegression(), 0, 4, least_squares), id="in-context regression"),
     pytest.param(Row(InContextRegression(2, 5), 0, 2, least_squares), id="in-context regression of two features"),
@@ -148,6 +155,7 @@ TASKS = [
     pytest.param(Row(Parity(40, 4), 0, 1, product), id="sparse parity beyond one word"),
     pytest.param(Row(Parity(5, 5), 0, 1, product), id="dense parity"),
     pytest.param(Row(Parity(9, 3, support=(8, 1, 4)), 0, 1, product), id="parity of a given support"),
+    pytest.param(Row(XorClusters(40, 1.0, num_test=4096), 0, 1, corner), id="xor clusters of noise 1"),
     pytest.param(Row(SingleIndex(7, Hermite(1)), 0, 1, he(1)), id="linear index"),
     pytest.param(Row(SingleIndex(7, Hermite(2)), 0, 2, he(2)), id="quadratic index"),
     pytest.param(Row(SingleIndex(10, Hermite(3)), 0, 6, he(3)), id="cubic index"),
@@ -155,13 +163,22 @@ TASKS = [
     pytest.param(Row(SingleIndex(7, Hermite(3), norm=2.0), 0, 708, he(3)), id="cubic index of norm 2"),
 ]
 LOSSES = {
-    kind.name: kind() for kind in (losses.MSE, losses.Hinge, losses.Logistic, losses.Correlation, losses.CrossEntropy)
+    kind.name: kind()
+    for kind in (
+        losses.MSE,
+        losses.Hinge,
+        losses.Logistic,
+        losses.Exponential,
+        losses.Correlation,
+        losses.CrossEntropy,
+    )
 }
+ENDLESS = TASKS + CLUSTERS + SEQUENCES + CLASSES
 white_inputs = pytest.mark.parametrize("row", TASKS)
-one_output = pytest.mark.parametrize("row", TASKS + SEQUENCES)
-endless_task = pytest.mark.parametrize("row", TASKS + SEQUENCES + CLASSES)
+one_output = pytest.mark.parametrize("row", TASKS + CLUSTERS + SEQUENCES)
+endless_task = pytest.mark.parametrize("row", ENDLESS)
 finite_task = pytest.mark.parametrize("row", FINITE)
-every_task = pytest.mark.parametrize("row", TASKS + SEQUENCES + CLASSES + FINITE)
+every_task = pytest.mark.parametrize("row", ENDLESS + FINITE)
 
 
 def same(one, two):
@@ -393,7 +410,7 @@ def test_the_two_parts_of_a_split_are_the_population_in_the_stated_shares(task):
 
 def test_a_task_without_rows_keeps_its_streams():
     ids = np.array([0, 7, 10**15])
-    for row in (p.values[0] for p in TASKS + SEQUENCES + CLASSES):
+    for row in (p.values[0] for p in ENDLESS):
         assert not isinstance(row.task, Rows)
         assert row.task.num_test in (4096, 5000)
     for stream in (Stream.DATA, Stream.EVALUATION):
@@ -406,6 +423,24 @@ def test_a_task_survives_json(row):
     trust = {type(row.task).__module__}
     assert decode(json.loads(json.dumps(encode(row.task))), trust=trust) == row.task
     assert hash(row.task) == hash(decode(encode(row.task), trust=trust))
+
+
+@pytest.mark.parametrize("stream", [Stream.DATA, Stream.EVALUATION])
+def test_xor_clusters_have_the_signs_of_parity_two_of_them_large_and_the_others_of_the_size_of_the_noise(stream):
+    ids = np.array([3, 0, 10**12, *range(100)])
+    x, plain = (task.sample(1, ids, stream).x for task in (XorClusters(70, 0.25), Parity(70, 2)))
+    assert np.array_equal(np.abs(x), np.tile([1, 1] + 68 * [0.25], (103, 1)))
+    assert np.array_equal(np.sign(x), plain)
+    assert np.array_equal(XorClusters(70, 1.0).sample(1, ids, stream).x, plain)
+
+
+def test_labels_that_say_nothing_about_xor_clusters_are_fair_signs_by_id():
+    task, ids = XorClusters(9), np.arange(4000)
+    data = task.sample(0, ids)
+    drawn = task.random_labels(0, ids, data.x)
+    assert set(drawn.tolist()) == {-1, 1}
+    assert abs(np.mean(drawn * data.y)) < 5 / np.sqrt(len(ids))
+    assert np.array_equal(task.random_labels(0, ids[::-1], data.x[::-1]), drawn[::-1])
 
 
 @pytest.mark.parametrize(("dim", "degree"), [(20, 6), (24, 1)])
@@ -445,6 +480,10 @@ def test_the_default_support_is_the_first_coordinates_in_order():
         (lambda: ModularArithmetic(10, 7, base=1), r"ModularArithmetic\(base=1\)"),
         (lambda: ModularArithmetic(10, operation="division"), "'division'.*addition or multiplication"),
         (lambda: Parity(5, 2, ties=1.5), r"ties=1\.5"),
+        (lambda: XorClusters(1), r"XorClusters\(dim=1\).*at least 2"),
+        (lambda: XorClusters(9, noise=-0.1), r"noise=-0\.1"),
+        (lambda: XorClusters(9, num_test=0), "num_test=0"),
+        (lambda: XorClusters(9, ties=2), "ties=2"),
         (lambda: Split(SingleIndex(4), 0.5), r"SingleIndex.*give a task with a finite population"),
         (lambda: Split(Parity, 0.5), "give a task with a finite population"),
         (lambda: Split(Parity(4, 2), 0), "train=0.*fraction in"),

@@ -34,7 +34,7 @@ class Parity:
     ties: float = 0.5
 
     semantics: ClassVar[int] = 1
-    losses: ClassVar[tuple[str, ...]] = ("hinge", "logistic", "mse", "correlation")
+    losses: ClassVar[tuple[str, ...]] = ("hinge", "logistic", "mse", "correlation", "exponential")
     num_test: ClassVar[int] = 4096
 
     def __post_init__(self) -> None:
