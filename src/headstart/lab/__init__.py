@@ -8,6 +8,7 @@ from headstart.lab.colours import cold, warm
 from headstart.lab.computed import Computed, trained
 from headstart.lab.conduct import conduct, stored
 from headstart.lab.coordinate_check import coordinate_check
+from headstart.lab.costs import SecondsRatio, TotalCostRatio, training_cost, tuning_cost
 from headstart.lab.estimates import (
     FinalRatio,
     GapRatio,
@@ -19,6 +20,8 @@ from headstart.lab.estimates import (
     time_bounds,
 )
 from headstart.lab.figures import Curve, draw_curve, legend_below
+from headstart.lab.gaps import InverseGap, TimeGap, TimeGapRatio
+from headstart.lab.means import ArmCorrelation, FinalMean, Share
 from headstart.lab.panels import (
     NO_GAP,
     Line,
@@ -42,6 +45,7 @@ __all__ = [
     "NO_GAP",
     "Area",
     "Arm",
+    "ArmCorrelation",
     "Axis",
     "Checked",
     "Claim",
@@ -49,10 +53,12 @@ __all__ = [
     "Curve",
     "Estimate",
     "Final",
+    "FinalMean",
     "FinalRatio",
     "Gain",
     "GapDifference",
     "GapRatio",
+    "InverseGap",
     "Keep",
     "Kind",
     "Knobs",
@@ -60,13 +66,18 @@ __all__ = [
     "Panel",
     "RateOf",
     "Results",
+    "SecondsRatio",
+    "Share",
     "StatisticRatio",
     "Store",
     "Study",
     "Sweep",
+    "TimeGap",
+    "TimeGapRatio",
     "TimeRatio",
     "TimeToTarget",
     "Times",
+    "TotalCostRatio",
     "Typical",
     "Verdict",
     "Within",
@@ -95,6 +106,8 @@ __all__ = [
     "time_bounds",
     "train",
     "trained",
+    "training_cost",
+    "tuning_cost",
     "warm",
     "with_medians",
 ]

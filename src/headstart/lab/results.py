@@ -42,9 +42,9 @@ class Results:
         """How many of an arm's runs did not finish."""
         return sum(summary.status is not Status.FINISHED for summary in self.summaries[arm])
 
-    def curves(self, arm: str) -> NDArray[np.float64]:
-        """The leading test metric, [seeds, records]; diverged runs are at chance from then on."""
+    def curves(self, arm: str, of: str = "test") -> NDArray[np.float64]:
+        """The leading metric of "test" or "train" rows, [seeds, records]; diverged runs are at chance from then on."""
         metric = self.metric(arm)
         if arm not in self.traces:
             raise HeadstartError(f"arm {arm!r} keeps summaries only and has no curves")
-        return self.traces[arm].stack(f"test_{metric.name}", metric.chance)
+        return self.traces[arm].stack(f"{of}_{metric.name}", metric.chance)

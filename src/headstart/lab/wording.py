@@ -13,7 +13,7 @@ SAYS = {
     Verdict.UNDECIDED: ("is undecided", "are undecided"),
     Verdict.DOES_NOT_HOLD: ("does not hold", "do not hold"),
 }
-_UNITS = {"steps": "steps", "samples": "samples", "flops": "FLOPs"}
+_UNITS = {"steps": "steps", "samples": "samples", "flops": "FLOPs", "seconds": "seconds"}
 
 
 def number(value: float | None) -> str:
