@@ -80,7 +80,7 @@ def begin(run: Run, store: Store) -> Begun:
     if not carry.moments:
         found = replace(found, moments={}, counters={})
     fresh = replace(lower(run).fresh(), buffers=first_buffers(run.model, run.task.signature))
-    site = Site(source.model, source.task.signature, run.model, run.task.signature, fresh)
+    site = Site(source.model, source.task.signature, run.model, run.task.signature, fresh, run.seed)
     made = run.start.via(found, site)
     _check_fit(run, made, fresh)
     ages = {name: array for name, array in made.counters.items() if name.startswith("age/")}

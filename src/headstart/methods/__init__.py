@@ -2,10 +2,11 @@
 
 from headstart.methods.balance import balance_layers
 from headstart.methods.debias import Whiten, ZeroMean
+from headstart.methods.embedding_transfer import MergeEmbedding, TransferEmbedding, TransferFirstLayer
 from headstart.methods.find_roles import roles
 from headstart.methods.gradient_filter import AttachedFilter, GradientFilter
 from headstart.methods.labels import RandomLabels
-from headstart.methods.layer_scale import LayerScale
+from headstart.methods.layer_scale import InitScale, LayerScale
 from headstart.methods.linearised import Linearised
 from headstart.methods.method import Hook, Method, Tensors
 from headstart.methods.module_roles import Found, Roles
@@ -23,8 +24,10 @@ __all__ = [
     "GradientFilter",
     "Hook",
     "InBall",
+    "InitScale",
     "LayerScale",
     "Linearised",
+    "MergeEmbedding",
     "Method",
     "MuP",
     "OnSphere",
@@ -36,6 +39,8 @@ __all__ = [
     "Scale",
     "Site",
     "Tensors",
+    "TransferEmbedding",
+    "TransferFirstLayer",
     "Transformation",
     "Whiten",
     "ZeroMean",

@@ -1,4 +1,4 @@
-"""Layer-wise scales: initial values and learning rates multiplied by role or by layer."""
+"""Scales: initial values and learning rates multiplied by role or by layer, or all initial values at once."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -70,6 +70,26 @@ class LayerScale(Method):
     def rate_scale(self, parameter: Parameter, optimizer: Optimizer) -> float:
         """The factors of the parameter's role and layer."""
         return _factor(self.rate, parameter)
+
+
+@dataclass(frozen=True)
+class InitScale(Method):
+    """Multiply all initial values that are trained by one factor: the size of a network at its start.
+
+    Norms begin at 1 whatever the factor, and a table that is given stays as it is. A factor of 1 is the untouched run.
+    Reference: Liu et al., Omnigrok: grokking beyond algorithmic data (2023), whose alpha it is.
+    """
+
+    factor: float
+
+    semantics: ClassVar[int] = 1
+
+    def __post_init__(self) -> None:
+        check_positive("InitScale", "factor", self.factor)
+
+    def init_scale(self, parameter: Parameter) -> float:
+        """The factor, but for norms and what is fixed."""
+        return 1.0 if parameter.fixed or parameter.role is Role.NORM else self.factor
 
 
 def _factors(name: str, values: Factors | Mapping[Role | int, float]) -> Factors:

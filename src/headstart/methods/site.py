@@ -12,13 +12,17 @@ from headstart.models import Model
 
 @dataclass(frozen=True)
 class Site:
-    """Both ends of a `From`. `fresh` is the target's own start, with the scales of all its methods applied."""
+    """Both ends of a `From`, and the seed of both.
+
+    `fresh` is the target's own start, with the scales of all its methods applied.
+    """
 
     source: Model
     source_signature: Signature
     target: Model
     target_signature: Signature
     fresh: State
+    seed: int = 0
 
     @property
     def source_parameters(self) -> tuple[Parameter, ...]:

@@ -2,6 +2,7 @@
 
 from headstart.models.activations import Activation
 from headstart.models.embedding import Embedding
+from headstart.models.fixed_tables import Binary, FixedTable, Fourier, OneHot
 from headstart.models.mlp import MLP, Init
 from headstart.models.model import Model, Weights
 from headstart.models.tokens import Signs, Tokens, Vectors
@@ -10,9 +11,13 @@ from headstart.models.transformer import Readout, Transformer
 __all__ = [
     "MLP",
     "Activation",
+    "Binary",
     "Embedding",
+    "FixedTable",
+    "Fourier",
     "Init",
     "Model",
+    "OneHot",
     "Readout",
     "Signs",
     "Tokens",

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
@@ -11,11 +11,15 @@ from headstart.core.roles import Parameter, Role
 from headstart.core.signature import Signature
 from headstart.core.streams import Stream, normals, uniforms
 from headstart.models.activations import Activation, torch_function
-from headstart.models.embedding import Embedding
+from headstart.models.embedding import MAP, TABLE, Embedding
+from headstart.models.fixed_tables import FixedTable
 from headstart.models.model import Weights
 
 if TYPE_CHECKING:
     import torch
+
+# Up to so many symbols the first layer is applied to the whole table, and its rows are looked up.
+_MOST_SYMBOLS = 1024
 
 
 class Init(StrEnum):
@@ -30,9 +34,10 @@ class MLP:
     """f(x) = a . s(W_{L-1} ... s(W_1 x + b_1) ... + b_{L-1}) + c with `depth` = L weight layers of equal width.
 
     Inputs of any shape are read as one vector; there are as many outputs as the task's signature says. Symbols are
-    looked up in a table, `embedding`, and their vectors stand one after another. Depth 1 is a linear model and ignores
-    the width. There are no residual connections. With `bias=False` all biases are absent. Biases are drawn like the
-    weights of their layer, as PyTorch does.
+    looked up in a table, `embedding`, learned or given, and their vectors stand one after another; an `Embedding` of
+    real inputs is a linear map before the first layer. Depth 1 is a linear model and ignores the width. There are no
+    residual connections. With `bias=False` all biases are absent. Biases are drawn like the weights of their layer, as
+    PyTorch does.
     """
 
     width: int = 64
@@ -40,7 +45,7 @@ class MLP:
     activation: Activation = Activation.RELU
     bias: bool = True
     init: Init = Init.TORCH_DEFAULT
-    embedding: Embedding | None = None
+    embedding: Embedding | FixedTable | None = None
 
     semantics: ClassVar[int] = 1
 
@@ -52,34 +57,32 @@ class MLP:
             if value not in list(kind):
                 raise HeadstartError(f"MLP({name}={value!r}): choose one of {', '.join(kind)}")
             object.__setattr__(self, name, kind(value))
-        if self.embedding is not None and not isinstance(self.embedding, Embedding):
-            raise HeadstartError(f"MLP(embedding={self.embedding!r}): give Embedding(dim=...)")
+        if self.embedding is not None and not isinstance(self.embedding, Embedding | FixedTable):
+            raise HeadstartError(f"MLP(embedding={self.embedding!r}): give Embedding(dim=...), or a table as OneHot()")
 
     def parameters(self, signature: Signature) -> tuple[Parameter, ...]:
         """Weights [fan_out, fan_in] named layers.i.weight, biases [fan_out] named layers.i.bias, after the table."""
-        if (signature.symbols is None) != (self.embedding is None):
-            fix = "real numbers, not symbols; leave the embedding out"
-            if signature.symbols is not None:
-                fix = f"{signature.symbols} symbols; look them up by MLP(embedding=Embedding(dim=...))"
-            raise HeadstartError(f"MLP(embedding={self.embedding}): the inputs of this task are {fix}")
-        out = [] if self.embedding is None else [self.embedding.parameter(signature)]
-        first, tables = signature.num_inputs * (self.embedding.dim if self.embedding else 1), len(out)
+        if signature.symbols is not None and self.embedding is None:
+            fix = f"{signature.symbols} symbols; look them up by MLP(embedding=Embedding(dim=...))"
+            raise HeadstartError(f"MLP(embedding=None): the inputs of this task are {fix}")
+        table, vectors = self.embedding, signature.num_inputs if signature.symbols else 1
+        out = [] if table is None else list(table.parameters(signature))
+        first = signature.num_inputs if table is None else vectors * table.vector_dim(signature)
+        below = 0 if table is None else 1
         for i in range(self.depth):
             last = i == self.depth - 1
             fan_in, fan_out = first if i == 0 else self.width, signature.num_outputs if last else self.width
-            role = Role.READOUT if last else Role.INPUT if i + tables == 0 else Role.HIDDEN
-            out.append(Parameter(f"layers.{i}.weight", role, i + tables, (fan_out, fan_in), fan_in))
+            role = Role.READOUT if last else Role.INPUT if i + below == 0 else Role.HIDDEN
+            out.append(Parameter(f"layers.{i}.weight", role, i + below, (fan_out, fan_in), fan_in))
             if self.bias:
-                out.append(Parameter(f"layers.{i}.bias", Role.BIAS, i + tables, (fan_out,), fan_in))
+                out.append(Parameter(f"layers.{i}.bias", Role.BIAS, i + below, (fan_out,), fan_in))
         return tuple(out)
 
     def initial_weights(self, signature: Signature, seed: int) -> Weights:
         """Parameter number i of the layers (weights even, biases odd) is drawn from id i of the init stream."""
-        weights: Weights = {}
+        weights: Weights = {} if self.embedding is None else self.embedding.initial_weights(signature, seed)
         for parameter in self.parameters(signature):
-            if parameter.role is Role.EMBEDDING:
-                assert self.embedding is not None
-                weights |= self.embedding.initial_weights(signature, seed)
+            if parameter.name in weights:
                 continue
             layer = int(parameter.name.split(".")[1])
             id, size = 2 * layer + (parameter.role is Role.BIAS), int(np.prod(parameter.shape))
@@ -95,29 +98,59 @@ class MLP:
         """The network as a torch module."""
         import torch
 
-        activation = torch_function(self.activation)
-        symbolic, outputs = signature.symbols is not None, signature.outputs
+        from headstart.models.lookup import looked_up
+
+        activation, bias = torch_function(self.activation), self.bias
+        symbols, outputs = signature.symbols, signature.outputs
+        shapes = {p.name: p.shape for p in self.parameters(signature) if p.role is not Role.BIAS}
+        tables = [shapes.pop(name) for name in (TABLE, MAP) if name in shapes]
 
         class Network(torch.nn.Module):
-            def __init__(self, shapes: dict[str, tuple[int, ...]], bias: bool) -> None:
+            def __init__(self) -> None:
                 super().__init__()
+                if tables:
+                    self.embedding = _module(tables)
                 # Built on "meta" first, so that no generator is touched; the caller loads the values.
-                if symbolic:
-                    num, dim = shapes.pop("embedding.weight")
-                    self.embedding = torch.nn.Embedding(num, dim, device="meta")
-                    self.embedding.to_empty(device="cpu")
                 self.layers = torch.nn.ModuleList(
                     torch.nn.Linear(fan_in, fan_out, bias=bias, device="meta") for fan_out, fan_in in shapes.values()
                 ).to_empty(device="cpu")
 
             def forward(self, x: torch.Tensor) -> torch.Tensor:
-                if symbolic:
-                    x = self.embedding(x)
-                x = x.flatten(1) if x.dim() > 2 else x
-                for layer in self.layers[:-1]:
-                    x = activation(layer(x))
-                x = self.layers[-1](x)
+                x = self._first(x.flatten(1) if x.dim() > 2 else x)
+                for layer in self.layers[1:]:
+                    x = layer(activation(x))
                 return x.reshape(-1, *outputs) if len(outputs) > 1 else x if outputs else x.squeeze(-1)
 
-        shapes = {p.name: p.shape for p in self.parameters(signature) if p.role is not Role.BIAS}
-        return Network(shapes, self.bias)
+            def _first(self, x: torch.Tensor) -> Any:
+                """The first layer on inputs, on their map, or on the vectors of their symbols."""
+                first: Any = self.layers[0]
+                if not tables:
+                    return first(x)
+                if symbols is None:
+                    return first(self.embedding.mapped(x @ self.embedding.weight))
+                table = self.embedding.mapped(self.embedding.weight)
+                if symbols > _MOST_SYMBOLS:
+                    return first(torch.nn.functional.embedding(x, table).flatten(1))
+                # W (E_s, E_t) = (W_1 E)_s + (W_2 E)_t: one row per symbol and place instead of one per sample.
+                weights = first.weight.unflatten(1, (-1, table.shape[1]))
+                h = looked_up(torch.einsum("wjd,sd->jsw", weights, table), x)
+                return h if first.bias is None else h + first.bias
+
+        return Network()
+
+
+def _module(shapes: "list[tuple[int, ...]]") -> Any:
+    """A table and, with two shapes, the map of its rows, as a torch module."""
+    import torch
+
+    class Table(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.weight = torch.nn.Parameter(torch.empty(shapes[0]))
+            if len(shapes) > 1:
+                self.map = torch.nn.Parameter(torch.empty(shapes[1]))
+
+        def mapped(self, rows: torch.Tensor) -> torch.Tensor:
+            return torch.nn.functional.linear(rows, self.map) if len(shapes) > 1 else rows
+
+    return Table()

@@ -60,6 +60,8 @@ class Fused:
             return f"its kernels run on the cpu, not on {device}"
         if type(run.model) is not MLP:
             return f"its kernels are for MLPs, not {type(run.model).__name__}"
+        if run.model.embedding is not None:
+            return "its kernels lack embeddings"
         if run.model.depth > _LARGEST_DEPTH:
             return f"its kernels go to depth {_LARGEST_DEPTH}"
         if type(run.task) not in (Parity, SingleIndex):
