@@ -13,7 +13,19 @@ from headstart.core.encoding import decode, encode
 from headstart.core.errors import HeadstartError
 from headstart.core.roles import Role
 from headstart.core.signature import Signature
-from headstart.models import MLP, Embedding, Model, Readout, Signs, Transformer, Vectors
+from headstart.models import (
+    MLP,
+    Binary,
+    Embedding,
+    FixedTable,
+    Fourier,
+    Model,
+    OneHot,
+    Readout,
+    Signs,
+    Transformer,
+    Vectors,
+)
 from headstart.models.mlp import Activation, Init
 
 DIM = 8
@@ -62,7 +74,12 @@ def mlp_forward(model, signature, weights, x):
     h = x.astype(np.float64).reshape(len(x), -1)
     if model.embedding:
         table = weights["embedding.weight"].astype(np.float64)
-        h = np.array([np.concatenate([table[symbol] for symbol in sample.ravel()]) for sample in x])
+        if "embedding.map" in weights:
+            table = table @ weights["embedding.map"].astype(np.float64).T
+        if signature.symbols:
+            h = np.array([np.concatenate([table[symbol] for symbol in sample.ravel()]) for sample in x])
+        else:
+            h = h @ table
     for layer in range(model.depth):
         h = h @ weights[f"layers.{layer}.weight"].astype(np.float64).T
         if model.bias:
@@ -127,7 +144,7 @@ PAIRS = Transformer(8, depth=3, heads=2, causal=True, readout=Readout.LAST, bias
 LOW_RANK = Transformer(8, heads=2, causal=True, pre_norm=True, qk_norm=True, embedding_rank=2)
 TOKENS = Transformer(8, heads=2, causal=True, readout="tokens", pre_norm=True)
 DIGITS, LABELLED = Signature((DIM,), symbols=5, outputs=(6,)), Signature((DIM,), symbols=5, outputs=(DIM, 3))
-PAIR = Signature((2,), symbols=7, outputs=(7,))
+PAIR, IMAGE = Signature((2,), symbols=7, outputs=(7,)), Signature((2, 3, 4), outputs=(3,))
 TRANSFORMERS = [
     pytest.param(Row(ENCODER, transformer_forward, signs=True), id="encoder"),
     pytest.param(Row(CAUSAL, transformer_forward, signs=True), id="decoder"),
@@ -174,6 +191,15 @@ MODELS = [
         Row(MLP(depth=1, embedding=Embedding(3, std=0.1)), mlp_forward, Signature((2, 2), symbols=5)),
         id="linear in its embedding",
     ),
+    pytest.param(Row(MLP(12, embedding=Embedding(6, rank=2)), mlp_forward, PAIR), id="embedding of low rank"),
+    pytest.param(Row(MLP(12, 3, embedding=Embedding(5)), mlp_forward), id="a map of real inputs"),
+    pytest.param(Row(MLP(12, embedding=Embedding(5, rank=3)), mlp_forward, IMAGE), id="a map of low rank"),
+    pytest.param(Row(MLP(12, bias=False, embedding=OneHot()), mlp_forward, PAIR), id="one-hot"),
+    pytest.param(Row(MLP(12, embedding=Binary()), mlp_forward, PAIR), id="binary"),
+    pytest.param(Row(MLP(12, embedding=Fourier(3)), mlp_forward, PAIR), id="fourier"),
+    pytest.param(
+        Row(MLP(4, embedding=Embedding(3)), mlp_forward, Signature((2,), symbols=1025)), id="more symbols than samples"
+    ),
 ]
 every_model = pytest.mark.parametrize("row", MODELS)
 
@@ -207,18 +233,20 @@ def test_exactly_one_weight_reads_out_and_every_vector_is_a_bias(row):
     assert readout.layer == max(p.layer for p in parameters)
     assert all((p.role in (Role.BIAS, Role.NORM)) == (len(p.shape) == 1) for p in parameters)
     weights = (p for p in parameters if p.role not in (Role.BIAS, Role.NORM, Role.POSITION))
-    # A table of symbols is [symbols, width]: a symbol picks one of so many rows.
-    table = Role.EMBEDDING if row.signature.symbols else None
+    # A table is [symbols, width]: a symbol picks one of so many rows. So is an MLP's map of real inputs.
+    table = Role.EMBEDDING if row.signature.symbols or isinstance(row.model, MLP) else None
     assert all(p.fan_in == p.shape[0 if p.role is table else -1] for p in weights)
 
 
 @every_model
 def test_initial_weights_are_decided_by_the_seed_alone(row):
     one, again, other = (row.initial_weights(seed) for seed in (3, 3, 4))
-    norms = {p.name for p in row.parameters if p.role is Role.NORM}
+    given = {p.name for p in row.parameters if p.role is Role.NORM}
+    if isinstance(getattr(row.model, "embedding", None), FixedTable):
+        given.add("embedding.weight")
     for name, value in one.items():
         assert np.array_equal(value, again[name])
-        assert np.array_equal(value, other[name]) == (name in norms)
+        assert np.array_equal(value, other[name]) == (name in given)
 
 
 @every_model
@@ -333,6 +361,33 @@ def test_a_table_begins_normal_with_its_scale_whatever_stands_behind_it():
     assert stats.kstest(values, "norm").pvalue > 1e-3
 
 
+def test_a_table_of_low_rank_has_a_map_in_the_layer_of_the_table_and_only_the_table_may_be_fixed():
+    table, rows, first, _ = MLP(8, bias=False, embedding=Embedding(6, fixed=True, rank=2)).parameters(PAIR)
+    assert (table.shape, rows.shape, first.shape) == ((7, 2), (6, 2), (8, 12))
+    assert [(p.role, p.layer, p.fixed) for p in (table, rows, first)] == [
+        ("embedding", 0, True),
+        ("hidden", 0, False),
+        ("hidden", 1, False),
+    ]
+
+
+def test_given_tables_say_what_they_should_of_a_number_in_rows_of_length_one():
+    def table(part, symbols=113):
+        return part.initial_weights(Signature((2,), symbols=symbols), 0)["embedding.weight"]
+
+    assert np.array_equal(table(OneHot()), np.eye(113))
+    binary = table(Binary())
+    assert binary.shape == (113, 8)  # ceil(log2(112)) + 1 places
+    assert np.array_equal(np.flatnonzero(binary[6]), [5, 6])  # 6 = 110 in binary
+    waves = table(Fourier()) * np.sqrt(7)
+    assert waves.shape == (113, 14)
+    for place, prime in enumerate((2, 3, 5, 7, 11, 13, 17)):
+        np.testing.assert_allclose(waves[40, 2 * place], np.cos(2 * np.pi * prime * 40 / 113), atol=1e-5)
+        np.testing.assert_allclose(waves[40, 2 * place + 1], np.sin(2 * np.pi * prime * 40 / 113), atol=1e-5)
+    for part in (OneHot(), Binary(), Fourier()):
+        np.testing.assert_allclose(np.linalg.norm(table(part)[1:], axis=1), 1, rtol=1e-6)
+
+
 def test_a_table_or_several_outputs_leave_the_first_layer_of_the_same_shape_as_it_was():
     plain, table = MLP(16).initial_weights(REAL, 0), MLP(16, embedding=Embedding(4)).initial_weights(PAIR, 0)
     several = MLP(16).initial_weights(Signature((DIM,), outputs=(3,)), 0)
@@ -363,7 +418,9 @@ def test_names_of_activations_and_initialisations_serve_as_well():
         (lambda: Embedding(0), "dim=0"),
         (lambda: Embedding(4, std=0), "std=0"),
         (lambda: MLP().parameters(PAIR), r"7 symbols; look them up by MLP\(embedding=Embedding"),
-        (lambda: MLP(embedding=Embedding(4)).parameters(REAL), "real numbers, not symbols; leave the embedding out"),
+        (lambda: Embedding(4, rank=0), "rank=0"),
+        (lambda: MLP(embedding=OneHot()).parameters(REAL), r"OneHot\(\).*table of symbols.*real numbers"),
+        (lambda: Fourier(0), "num_frequencies=0"),
         (lambda: Transformer(readout="tokens").parameters(DIGITS), r"readout='tokens'.*\(6,\).*8 tokens"),
         (lambda: Transformer().parameters(LABELLED), r"readout='mean'.*\(8, 3\).*readout='tokens'"),
         (lambda: Transformer(tokens=Vectors(3)).parameters(REAL), "Vectors.size=3.: 8 coordinates do not split"),

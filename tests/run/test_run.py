@@ -14,7 +14,7 @@ from headstart.core.units import Batch, Budget, FullBatch
 from headstart.engines import lower
 from headstart.losses import MSE, CrossEntropy, Hinge
 from headstart.methods import LayerScale, MuP, OnSphere, RandomLabels, Same, Site
-from headstart.models import MLP, Embedding
+from headstart.models import MLP, Embedding, OneHot
 from headstart.models.mlp import Activation, Init
 from headstart.optimizers import SGD, AdamW, Cosine, Decay
 from headstart.plans import AutoPhases, ByRole, Fixed, Online, Phase, Phases
@@ -213,7 +213,7 @@ def test_what_is_not_plain_cannot_be_part_of_a_run():
         (lambda: replace(RUN, start=RUN), r"Fresh\(\) or From"),
         (lambda: replace(RUN, precision="half"), "float32 or float64"),
         (lambda: replace(RUN, task=ModularArithmetic(5), loss=CrossEntropy()), r"10 symbols.*Embedding\(dim"),
-        (lambda: replace(RUN, model=MLP(embedding=Embedding(3))), "real numbers.*leave the embedding out"),
+        (lambda: replace(RUN, model=MLP(embedding=OneHot())), "table of symbols.*real numbers"),
         (lambda: replace(RUN, task=Split(Parity(4, 2), 10), plan=Online()), "without end.*10 training rows.*Fixed"),
         (lambda: replace(RUN, task=Split(Parity(4, 2), 10), plan=Fixed(11)), "11 samples.*10 training rows"),
         (lambda: replace(RUN, task=Split(Parity(4, 2), 10), plan=ByRole(Fixed(5), (Role.INPUT,))), "10 training rows"),
