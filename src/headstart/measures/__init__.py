@@ -4,9 +4,11 @@ from headstart.measures.area import area_under
 from headstart.measures.coordinates import coordinate_sizes
 from headstart.measures.distance import Distance, distance
 from headstart.measures.intervals import Estimate, Known, bootstrap, bootstrap_bounds, mean_band, share
+from headstart.measures.kernel import NTKChange, pseudo_ntk
 from headstart.measures.norms import readout_ratio
 from headstart.measures.on_the_way import Every, Geometric, Measure, Recorded, View, When
 from headstart.measures.power_law import exponent, medians
+from headstart.measures.spectrum import FourierSpectrum, concentration, spectrum
 from headstart.measures.time_ratio import Bounds, censored_time, median_time, quotient, restricted_times
 from headstart.measures.time_to_target import monotone, success_probability, time_to_target
 
@@ -15,9 +17,11 @@ __all__ = [
     "Distance",
     "Estimate",
     "Every",
+    "FourierSpectrum",
     "Geometric",
     "Known",
     "Measure",
+    "NTKChange",
     "Recorded",
     "View",
     "When",
@@ -25,6 +29,7 @@ __all__ = [
     "bootstrap",
     "bootstrap_bounds",
     "censored_time",
+    "concentration",
     "coordinate_sizes",
     "distance",
     "exponent",
@@ -32,10 +37,12 @@ __all__ = [
     "median_time",
     "medians",
     "monotone",
+    "pseudo_ntk",
     "quotient",
     "readout_ratio",
     "restricted_times",
     "share",
+    "spectrum",
     "success_probability",
     "time_to_target",
 ]
