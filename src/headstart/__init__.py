@@ -4,7 +4,7 @@ import headstart as hs
 traces = hs.train(run, seeds=range(64))
 """
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from headstart.core.errors import HeadstartError
 from headstart.core.metric import Metric, class_accuracy, sign_accuracy
@@ -101,13 +101,16 @@ from headstart.methods import (
     Site,
     TransferEmbedding,
     TransferFirstLayer,
+    TransferredEmbedding,
     Transformation,
     Whiten,
     ZeroMean,
     balance_layers,
+    merge_embedding,
     mup_groups,
     param_groups,
     roles,
+    transfer_embedding,
 )
 from headstart.models import (
     MLP,
@@ -164,6 +167,9 @@ from headstart.tasks import (
     Task,
     XorClusters,
 )
+
+if TYPE_CHECKING:
+    from headstart.methods.low_rank_embedding import LowRankEmbedding
 
 __version__ = "0.2.0"
 
@@ -231,6 +237,7 @@ __all__ = [
     "Linearised",
     "Logistic",
     "Loss",
+    "LowRankEmbedding",
     "Measure",
     "MergeEmbedding",
     "Method",
@@ -300,6 +307,7 @@ __all__ = [
     "Traces",
     "TransferEmbedding",
     "TransferFirstLayer",
+    "TransferredEmbedding",
     "Transformation",
     "Transformer",
     "TwoSet",
@@ -325,6 +333,7 @@ __all__ = [
     "draw_lines",
     "draw_panels",
     "house_style",
+    "merge_embedding",
     "mup_groups",
     "open_store",
     "param_groups",
@@ -335,6 +344,7 @@ __all__ = [
     "sign_accuracy",
     "train",
     "trained",
+    "transfer_embedding",
     "warm",
 ]
 
@@ -355,6 +365,10 @@ class _Removed(HeadstartError, AttributeError):
 
 
 def __getattr__(name: str) -> Any:
+    if name == "LowRankEmbedding":  # a torch module: torch is imported when it is asked for
+        from headstart.methods.low_rank_embedding import LowRankEmbedding
+
+        return LowRankEmbedding
     if name in _REMOVED:
         raise _Removed(f"headstart.{name} was removed in version 0.2; use {_REMOVED[name]}")
     raise AttributeError(f"module 'headstart' has no attribute {name!r}")

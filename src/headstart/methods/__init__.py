@@ -13,6 +13,7 @@ from headstart.methods.module_roles import Found, Roles
 from headstart.methods.mup import MuP
 from headstart.methods.mup_groups import mup_groups
 from headstart.methods.on_sphere import InBall, OnSphere
+from headstart.methods.own_embedding import TransferredEmbedding, merge_embedding, transfer_embedding
 from headstart.methods.param_groups import Scale, param_groups
 from headstart.methods.phase_loss import PhaseLoss
 from headstart.methods.sampled_bias import SampledBias
@@ -41,11 +42,14 @@ __all__ = [
     "Tensors",
     "TransferEmbedding",
     "TransferFirstLayer",
+    "TransferredEmbedding",
     "Transformation",
     "Whiten",
     "ZeroMean",
     "balance_layers",
+    "merge_embedding",
     "mup_groups",
     "param_groups",
     "roles",
+    "transfer_embedding",
 ]

@@ -108,7 +108,10 @@ def _uses(model: "torch.nn.Module") -> Iterator[_Use]:
     for module, part in parts.items():
         fans = (1, 1)
         parent = parts[module.rpartition(".")[0]] if module else part
-        for own, tensor in part.named_parameters(recurse=False):
+        held = list(part.named_parameters(recurse=False))
+        if type(part).__name__ == "LowRankHead":  # its matrix is that of the embedding it is tied to
+            held.insert(0, ("table", part.tied_to.table))
+        for own, tensor in held:
             its_roles, why = _job(module, own, part, parent, tensor)
             if tensor.ndim > 1 and Role.NORM not in its_roles:
                 layer += 1
@@ -136,7 +139,7 @@ def _is_layer(part: Any) -> bool:
     nn = torch.nn
     known = (nn.Linear, nn.Bilinear, nn.modules.conv._ConvNd, nn.RNNBase, nn.RNNCellBase, nn.MultiheadAttention)
     return isinstance(part, (*known, nn.Embedding, nn.EmbeddingBag)) or bool(
-        re.search(r"(Linear|Conv1D|Norm(?![a-z])\w*)$", type(part).__name__)
+        re.search(r"(Linear|Conv1D|LowRank(Embedding|Head)|Norm(?![a-z])\w*)$", type(part).__name__)
     )
 
 
@@ -153,8 +156,12 @@ def _job(module: str, own: str, part: Any, parent: Any, tensor: Any) -> tuple[fr
         return frozenset(
             {Role.POSITION if is_place else Role.EMBEDDING}
         ), f"{kind}{', by its name' if is_place else ''}"
+    if kind == "LowRankEmbedding":
+        return frozenset({Role.EMBEDDING if own == "table" else Role.HIDDEN}), f"the {own} of {kind}"
     if _BIAS.match(own):
         return frozenset({Role.BIAS}), "by its name"
+    if kind == "LowRankHead":
+        return frozenset({Role.READOUT}), "a head that reads with it"
     if tensor.ndim < 2:
         return UNKNOWN_VECTOR, f"a vector of {kind}: a bias or a gain"
     leaf, around = (module.rpartition(".")[2], parent) if own == "weight" else (own, part)
@@ -195,6 +202,7 @@ def _attention(path: list[str], leaf: str, around: Any) -> tuple[frozenset[Role]
 def _with_ends(model: Any, uses: list[_Use]) -> list[_Use]:
     """The uses with the readouts and the input told apart from the hidden matrices."""
     plain = [i for i, use in enumerate(uses) if use.is_plain and not _in_block(model, uses, use)]
+    plain = [i for i in plain if type(uses[i].part).__name__ != "LowRankEmbedding"]  # a map is neither end
     for i, why in _readouts(model, uses, plain).items():
         uses[i] = replace(uses[i], roles=frozenset({Role.READOUT}), why=why)
     patches = [i for i in plain if uses[i].is_plain and "patch" in uses[i].name]
@@ -216,6 +224,8 @@ def _readouts(model: Any, uses: list[_Use], plain: list[int]) -> dict[int, str]:
         head = None
     if head is not None:
         return {i: "get_output_embeddings()" for i, use in enumerate(uses) if use.part is head and use.is_plain}
+    if any(use.roles == {Role.READOUT} for use in uses):
+        return {}
     paths = {i: uses[i].module.split(".") for i in plain}
     named = {i: "a head, by its name" for i, path in paths.items() if _HEAD.match(path[-1]) and len(path) < 3}
     last = [i for i in plain[-1:] if not _is_recurrent(uses[i].part)]
