@@ -21,7 +21,7 @@ from headstart.lab.estimates import (
 )
 from headstart.lab.figures import Curve, draw_curve, legend_below
 from headstart.lab.gaps import InverseGap, TimeGap, TimeGapRatio
-from headstart.lab.means import ArmCorrelation, FinalMean, Share
+from headstart.lab.means import ArmCorrelation, FinalDifference, FinalMean, Share
 from headstart.lab.panels import (
     NO_GAP,
     Line,
@@ -53,6 +53,7 @@ __all__ = [
     "Curve",
     "Estimate",
     "Final",
+    "FinalDifference",
     "FinalMean",
     "FinalRatio",
     "Gain",

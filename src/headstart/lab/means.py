@@ -52,6 +52,25 @@ class FinalMean:
 
 
 @dataclass(frozen=True)
+class FinalDifference:
+    """The mean over seeds of the last leading test metric of arm `one` less that of arm `other`; see `FinalMean`."""
+
+    one: str
+    other: str
+
+    @property
+    def arms(self) -> tuple[str, str]:
+        """The arms it compares."""
+        return self.one, self.other
+
+    def __call__(self, results: Results) -> Estimate:
+        """The difference with its interval, paired by seed."""
+        check_paired(results, self.arms)
+        differences = results.finals(self.one) - results.finals(self.other)
+        return bootstrap(lambda rows: float(differences[rows].mean()), len(differences))
+
+
+@dataclass(frozen=True)
 class ArmCorrelation:
     """Pearson's correlation, over several arms, of the seed-means of two numbers, such as accuracy and 1 / gap.
 
