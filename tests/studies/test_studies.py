@@ -16,7 +16,12 @@ from headstart.studies import all_studies, find, names, select
 
 STUDIES = [pytest.param(study, id=name) for name, study in all_studies().items()]
 # Two per paper run in `make test`; `make test-all` runs all.
-QUICK = {"less_data/mini_and_full_batch_mlp", "less_data/random_labels_transformers"}
+QUICK = {
+    "less_data/mini_and_full_batch_mlp",
+    "less_data/random_labels_transformers",
+    "grok_transfer/fnn_to_fnn",
+    "grok_transfer/controls",
+}
 PRESETS = ("smoke", "laptop", "desk", "paper")
 RUNNING = [
     pytest.param(study, id=name, marks=() if name in QUICK else pytest.mark.slow)

@@ -52,7 +52,7 @@ class ModularKnobs(lab.Knobs):
     weak_steps: int = 1000
     weak_accuracy: float = 0.5
     validation_share: float = 0.1
-    attempts: int = 8
+    attempts: int = 10
     inits: tuple[float, ...] = (0.1, 0.2, 0.3, 0.5, 0.7, 1.0)
     rates: tuple[float, ...] = (0.001, 0.005, 0.01, 0.05, 0.1)
     decays: tuple[float, ...] = (0.1, 1.0, 2.0, 3.0, 5.0)
