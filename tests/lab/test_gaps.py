@@ -69,8 +69,16 @@ def test_a_run_that_never_generalises_counts_with_what_is_left_of_the_horizon():
     assert replace(gap, horizon=50).gaps(results) == pytest.approx([31, 31])
 
 
-def test_a_run_that_never_fits_its_training_rows_counts_with_the_whole_horizon():
-    assert hs.TimeGap("a").gaps(made(a=[(None, None), (None, 50)])) == pytest.approx([100, 100])
+def test_a_run_that_never_fits_its_training_rows_leaves_the_gap_open_and_decides_nothing():
+    results = made(a=[(None, None)] * 3, b=[(20, 60)] * 3)
+    assert hs.TimeGap("a").gaps(results) == pytest.approx([100] * 3)
+    found = hs.TimeGap("a")(results)
+    assert (found.low, found.high, found.known, found.arrivals) == (0, 100, "at most", 0)
+    assert hs.above(0).verdict(found) is hs.below(50).verdict(found) is hs.Verdict.UNDECIDED
+    ratio = hs.TimeGapRatio("a", "b")(results)
+    assert (ratio.low, ratio.high) == pytest.approx((0, 100 / 40))
+    assert hs.below(1).verdict(ratio) is hs.Verdict.UNDECIDED
+    assert hs.TimeGapRatio("b", "a")(results).high == pytest.approx(40 / 10)
 
 
 def test_a_flicker_moves_the_first_crossing_and_not_the_monotone_fit():

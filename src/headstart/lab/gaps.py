@@ -10,7 +10,7 @@ from headstart.core.errors import HeadstartError
 from headstart.core.trace import AXES
 from headstart.lab.estimates import check_paired
 from headstart.lab.results import Results
-from headstart.measures import Estimate, bootstrap, monotone, time_to_target
+from headstart.measures import Bounds, Estimate, bootstrap, bootstrap_bounds, monotone, quotient, time_to_target
 
 Gaps = NDArray[np.float64]
 _READINGS = {True: "first crossing", False: "monotone fit"}
@@ -43,9 +43,9 @@ class TimeGap:
     """The mean over seeds of T_test - T_train: when a run has `target` on test rows, less when on training rows.
 
     Both times are restricted at the `horizon`, by default the end of the runs, so a run that never generalises counts
-    with what is left of the horizon. A run that never fits its training rows says nothing of a delay and must not
-    look like one without: it counts with the whole horizon. `arrivals` is the share of runs that get to the target on
-    both before the horizon.
+    with what is left of the horizon. A run that never fits its training rows says nothing of a delay: its gap is
+    anywhere from 0 to the horizon, and the interval reaches as far as that allows. `arrivals` is the share of runs that
+    get to the target on both before the horizon.
 
     With `first` a time is the first at which the recorded curve is at the target, as the paper defines the gap; else
     it is that of the curve's monotone fit, the laboratory's endpoint, which a flicker does not move. Each stands
@@ -75,24 +75,27 @@ class TimeGap:
         """When each run is at the target on rows `of` "train" or "test", [seeds]; inf if never."""
         return _times(results, self.arm, of, self.target, self.axis, self.first)
 
-    def gaps(self, results: Results) -> Gaps:
-        """The gap of each run, [seeds]."""
+    def gaps(self, results: Results, unfitted: float | None = None) -> Gaps:
+        """The gap of each run, [seeds]; `unfitted`, by default the horizon, where the training rows never fit."""
         train, test, end = self.times(results, "train"), self.times(results), self.end(results)
-        return np.where(train < end, np.minimum(test, end) - np.minimum(train, end), end)
+        rest = end if unfitted is None else unfitted
+        return np.where(train < end, np.minimum(test, end) - np.minimum(train, end), rest)
+
+    def bounds(self, results: Results) -> Bounds:
+        """(least, most) mean gap as a function of resampled rows."""
+        least, most = self.gaps(results, unfitted=0.0), self.gaps(results)
+        return lambda rows: (float(least[rows].mean()), float(most[rows].mean()))
 
     def arrived(self, results: Results) -> NDArray[np.bool_]:
         """Which runs get to the target on training and test rows before the horizon, [seeds]."""
         both = np.maximum(self.times(results, "train"), self.times(results))
         return both < self.end(results)
 
-    def _estimate(self, results: Results, values: Gaps) -> Estimate:
-        found = bootstrap(lambda rows: float(values[rows].mean()), len(values))
-        arrivals = float(self.arrived(results).mean())
-        return replace(found, arrivals=arrivals, horizon=self.end(results))
-
     def __call__(self, results: Results) -> Estimate:
         """The mean gap with its interval."""
-        return self._estimate(results, self.gaps(results))
+        arrived = self.arrived(results)
+        found = bootstrap_bounds(self.bounds(results), len(arrived))
+        return replace(found, arrivals=float(arrived.mean()), horizon=self.end(results))
 
     def beside(self, results: Results) -> dict[str, Estimate]:
         """The gap by the other reading, and the time to the target on test rows itself."""
@@ -100,7 +103,7 @@ class TimeGap:
         reached = np.minimum(self.times(results), self.end(results))
         return {
             _READINGS[other.first]: other(results),
-            f"time to {self.target:g} on test rows": self._estimate(results, reached),
+            f"time to {self.target:g} on test rows": bootstrap(lambda rows: float(reached[rows].mean()), len(reached)),
         }
 
 
@@ -140,9 +143,14 @@ class TimeGapRatio:
         if not any(gap.arrived(results).any() for gap in (small, large)):
             nothing = float("nan")  # both count with the horizon, which says nothing
             return Estimate(nothing, nothing, nothing, arrivals=arrivals, horizon=horizon)
-        a, b = small.gaps(results), large.gaps(results)
-        least = float(results.traces[self.large].grid().axis(self.axis)[1])
-        found = bootstrap(lambda rows: float(a[rows].mean() / max(b[rows].mean(), least)), len(a))
+        a, b = small.bounds(results), large.bounds(results)
+        finest = float(results.traces[self.large].grid().axis(self.axis)[1])
+
+        def bounds(rows: NDArray[np.int64]) -> tuple[float, float]:
+            least, most = (max(each, finest) for each in b(rows))
+            return quotient(a(rows), (least, most))
+
+        found = bootstrap_bounds(bounds, len(results.summaries[self.small]))
         return replace(found, arrivals=arrivals, horizon=horizon)
 
     def beside(self, results: Results) -> dict[str, Estimate]:

@@ -10,6 +10,7 @@ from headstart.core.errors import HeadstartError, check_count, check_flag
 from headstart.core.roles import Role
 from headstart.core.state import Arrays
 from headstart.measures.on_the_way import Recorded, View, When
+from headstart.models.embedding import MAP, TABLE
 
 
 def spectrum(table: NDArray[np.floating]) -> NDArray[np.float64]:
@@ -61,10 +62,9 @@ class FourierSpectrum:
         """The table that is looked at, [symbols, dim or rank]."""
         if view.task.signature.symbols is None or not any(p.role is Role.EMBEDDING for p in view.parameters):
             raise HeadstartError(f"FourierSpectrum: {view.model} has no table of symbols; give it an embedding")
-        return vectors(view.weights) if self.product else view.weights["embedding.weight"]
+        return vectors(view.weights) if self.product else view.weights[TABLE]
 
 
 def vectors(weights: Arrays) -> NDArray[np.floating]:
     """The vectors of all symbols, [symbols, dim]: the table, or A B where it is of low rank."""
-    table = weights["embedding.weight"]
-    return table @ weights["embedding.map"].T if "embedding.map" in weights else table
+    return weights[TABLE] @ weights[MAP].T if MAP in weights else weights[TABLE]
