@@ -5,7 +5,8 @@ import pytest
 import torch
 from torch.fx.experimental.proxy_tensor import make_fx
 
-from headstart.engines.ensemble.attention import KERNELS, backward, forward, with_kernels
+from headstart.engines.ensemble.attention import KERNELS, backward, forward
+from headstart.engines.ensemble.kernels import with_kernels
 from headstart.models.attend import BACKWARD, FORWARD, attend
 
 # num, queries, keys, heads, size of a head, causal: the tasks' shapes, ends of vectors on both sides of eight.

@@ -5,10 +5,11 @@
 It works under torch.func, and is differentiable once, backwards or forwards.
 """
 
-from collections.abc import Callable
 from typing import Any
 
 import torch
+
+from headstart.models.operation import operation
 
 
 def attend(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, heads: int, causal: bool = False) -> torch.Tensor:
@@ -88,35 +89,5 @@ class _Attention(torch.autograd.Function):
         return *BACKWARD(d_out, *ctx.saved_tensors, ctx.causal), None, None
 
 
-def _stacked(operation: Callable[..., Any]) -> Callable[..., Any]:
-    """The rule of vmap: sequences do not mix, so those of all members are one batch."""
-
-    def rule(info: Any, in_dims: tuple[int | None, ...], *args: Any) -> tuple[Any, Any]:
-        def flat(x: Any, dim: int | None) -> Any:
-            if not isinstance(x, torch.Tensor):
-                return x
-            members = x.expand(info.batch_size, *x.shape) if dim is None else x.movedim(dim, 0)
-            return members.flatten(0, 1)
-
-        outputs = operation(*(flat(x, dim) for x, dim in zip(args, in_dims, strict=True)))
-        return tuple(out.unflatten(0, (info.batch_size, -1)) for out in outputs), (0,) * len(outputs)
-
-    return rule
-
-
-_LIBRARY = torch.library.Library("headstart", "DEF")
-
-
-def _operation(function: Callable[..., Any]) -> Any:
-    """Make an operation of the formula: autograd has no part in it, since `_Attention` says its derivative."""
-    name = function.__name__.removeprefix("_")
-    schema = torch.library.infer_schema(function, mutates_args=())
-    _LIBRARY.define(name + schema)
-    _LIBRARY.impl(name, function, "CompositeExplicitAutograd")
-    operation = getattr(torch.ops.headstart, name).default
-    torch.library.register_vmap(operation, _stacked(operation), lib=_LIBRARY)
-    return operation
-
-
 # What a traced step calls, for engines that put something faster in its place.
-FORWARD, BACKWARD = _operation(_attend), _operation(_attend_backward)
+FORWARD, BACKWARD = operation(_attend), operation(_attend_backward)

@@ -7,23 +7,19 @@ import numpy as np
 import torch
 
 from headstart.core.kernels.compile import kernels
-from headstart.models.attend import BACKWARD, FORWARD
+from headstart.models.attend import FORWARD
 
 # Longer rows of logits leave the registers; heads must be whole vectors.
 _MOST_KEYS, _LANES = 64, 8
 
 
-def with_kernels(graph: torch.fx.GraphModule, device: str) -> None:
-    """Put the kernels in the place of the operations of attention."""
-    for node in graph.graph.nodes:
-        if device == "cpu" and node.target in (FORWARD, BACKWARD):
-            forwards = node.target is FORWARD
-            q, k = (n.meta["tensor_meta"] for n in (node.args[:2] if forwards else node.args[1:3]))
-            heads = node.args[3] if forwards else node.args[4].meta["tensor_meta"].shape[1]
-            whole = q.dtype == torch.float32 and q.shape[2] % (heads * _LANES) == 0
-            if whole and k.shape[1] <= _MOST_KEYS:
-                node.target = forward if forwards else backward
-    graph.recompile()
+def replacement(node: Any) -> Any:
+    """The kernel for an operation of attention in a traced graph, or None where it does not fit."""
+    forwards = node.target is FORWARD
+    q, k = (n.meta["tensor_meta"] for n in (node.args[:2] if forwards else node.args[1:3]))
+    heads = node.args[3] if forwards else node.args[4].meta["tensor_meta"].shape[1]
+    whole = q.dtype == torch.float32 and q.shape[2] % (heads * _LANES) == 0
+    return KERNELS[0 if forwards else 1] if whole and k.shape[1] <= _MOST_KEYS else None
 
 
 def forward(

@@ -11,7 +11,7 @@ from torch.fx.experimental.proxy_tensor import make_fx
 from torch.utils._pytree import tree_map
 
 from headstart.core.signature import Signature
-from headstart.engines.ensemble.attention import with_kernels
+from headstart.engines.ensemble.kernels import with_kernels
 from headstart.engines.ensemble.plan import Pool, plan
 from headstart.engines.lower import first_buffers
 from headstart.losses import Loss

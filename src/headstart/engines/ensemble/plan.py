@@ -11,7 +11,7 @@ import torch
 from torch._ops import OpOverload
 from torch.fx import GraphModule, Interpreter, Node
 
-from headstart.engines.ensemble.attention import KERNELS
+from headstart.engines.ensemble.kernels import KERNELS
 
 # Buffers by their number of bytes; steps that are never under way together share them.
 Pool = dict[int, list[torch.UntypedStorage]]
@@ -143,4 +143,4 @@ def _redirect(graph: GraphModule, node: Node, target: Any, name: str, outs: list
             graph.register_buffer(attribute, out)
             places.append(graph.graph.get_attr(attribute))
     node.target = target
-    node.kwargs = {**node.kwargs, name: tuple(places) if node.target in KERNELS else places[0]}
+    node.kwargs = {**node.kwargs, name: tuple(places) if len(places) > 1 else places[0]}
