@@ -157,6 +157,7 @@ from headstart.plans import (
 from headstart.run import Best, Carry, First, Fresh, From, Precision, Reaches, Run, Step
 from headstart.tasks import (
     Hermite,
+    Images,
     InContextRegression,
     ModularArithmetic,
     Operation,
@@ -224,6 +225,7 @@ __all__ = [
     "Hermite",
     "Hinge",
     "Hook",
+    "Images",
     "InBall",
     "InContextRegression",
     "Init",

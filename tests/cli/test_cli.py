@@ -8,7 +8,20 @@ from headstart.cli import main
 from headstart.lab.ledger import Edition
 
 STUDY = "less_data/mini_and_full_batch_mlp"
-COMMANDS = ["list", "run", "show", "figure", "check", "explain", "export", "report", "version", "gc", "check-store"]
+COMMANDS = [
+    "data",
+    "list",
+    "run",
+    "show",
+    "figure",
+    "check",
+    "explain",
+    "export",
+    "report",
+    "version",
+    "gc",
+    "check-store",
+]
 CLAIM_FIELDS = ["id", "kind", "statement", "paper", "estimate", "low", "high"]
 CLAIM_FIELDS += ["known", "arrivals", "horizon", "axis", "beside", "verdict"]
 

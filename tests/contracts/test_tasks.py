@@ -20,8 +20,10 @@ from headstart.core.metric import sign_accuracy
 from headstart.core.samples import Samples
 from headstart.core.signature import Signature
 from headstart.core.streams import Stream, signs
+from headstart.data.directory import Tables, write
 from headstart.tasks import (
     Hermite,
+    Images,
     InContextRegression,
     ModularArithmetic,
     Parity,
@@ -79,6 +81,8 @@ def inside(target):
 
 # Rows of real data: three coordinates and a label, in a file of this process.
 FILE = Path(tempfile.gettempdir()) / f"headstart_rows_{os.getpid()}.npy"
+# The class of these images is their first pixel.
+IMAGES = Images("contract", train=40, test=20)
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -87,6 +91,18 @@ def rows_on_disk():
     np.save(FILE, np.column_stack([x, np.sign(x[:, 0] * x[:, 1])]).astype(np.float32))
     yield
     FILE.unlink()
+
+
+@pytest.fixture(scope="module", autouse=True)
+def images_on_disk(tmp_path_factory):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("HEADSTART_DATA", str(tmp_path_factory.mktemp("data")))
+        pixels = np.random.default_rng(0).integers(0, 256, (110, 2, 3, 4), dtype=np.uint8)
+        pixels[:, 0, 0, 0] %= 4
+        parts = {"train": pixels[:70], "test": pixels[70:]}
+        arrays = {f"{part}_x": x for part, x in parts.items()} | {f"{p}_y": x[:, 0, 0, 0] for p, x in parts.items()}
+        write(IMAGES.name, Tables(arrays, classes=tuple("abcd")), origin="this file")
+        yield
 
 
 @dataclass(frozen=True)
@@ -148,6 +164,7 @@ FINITE = [
     ),
     pytest.param(Row(Split(Parity(6, 2), 0.5), 0, 1, inside(product)), id="split parity"),
     pytest.param(Row(Split(Parity(6, 2), 20, test=30), 0, 1, inside(product)), id="split parity by counts"),
+    pytest.param(Row(IMAGES, 1.5, 1.25, lambda task, seed, x: np.rint(255 * x[:, 0])), id="images"),
     pytest.param(Row(Measured(str(FILE)), 0, 1, lambda task, seed, x: np.sign(x[:, 0] * x[:, 1])), id="rows on disk"),
 ]
 TASKS = [
@@ -491,6 +508,13 @@ def test_the_default_support_is_the_first_coordinates_in_order():
         (lambda: Split(Parity(4, 2), 0.01), "0 .* 16 points do not fit"),
         (lambda: Split(Parity(4, 2), 10, test=7), "10 .* 7 points do not fit"),
         (lambda: Split(Parity(4, 2), 10, test=0), "test=0"),
+        (lambda: Images("mnist", train=0), "train=0"),
+        (lambda: Images("mnist", test=2.5), r"test=2\.5"),
+        (lambda: Images("mnist", std=0), r"Images\(std=0\).*above 0"),
+        (lambda: Images("mnist", mean=("dark",)), r"Images\(mean=\('dark',\)\)"),
+        (lambda: Images("contract", train=71).sample(0, np.arange(3)), "train=71.*has 70 images"),
+        (lambda: Images("contract", 40, 20, mean=(0, 0, 0)).sample(0, np.arange(3)), "give one number, or 2"),
+        (lambda: Images("cifar10").sample(0, np.arange(3)), "cifar10 is not in .*`headstart data get cifar10`"),
     ],
 )
 def test_a_task_that_makes_no_sense_is_refused(make, message):
@@ -514,3 +538,38 @@ def test_the_teacher_has_its_norm_and_is_drawn_anew_for_every_seed():
     np.testing.assert_allclose(np.linalg.norm(teachers, axis=1), 2, rtol=1e-12)
     assert np.abs(teachers.mean(axis=0)).max() < 5 * 2 / np.sqrt(6 * 2_000)
     assert np.array_equal(task.teacher(0), task.teacher(0))
+
+
+def test_images_keep_the_split_of_their_files_whole_or_flattened_and_scaled():
+    task = Images("contract", train=70, test=40, flat=False, mean=(0.5, 0.25), std=(1, 2))
+    assert task.signature == Signature((2, 3, 4), outputs=(4,))
+    flat = Images("contract", train=70, test=40)
+    assert flat.signature == Signature((24,), outputs=(4,))
+    for seed in (0, 1):
+        for whole, pixels in (
+            (task.population(seed), flat.population(seed)),
+            (held_out(task, seed), held_out(flat, seed)),
+        ):
+            x = pixels.x.reshape(-1, 2, 3, 4)
+            expected = np.stack([x[:, 0] - np.float32(0.5), (x[:, 1] - np.float32(0.25)) / 2], axis=1)
+            np.testing.assert_allclose(whole.x, expected, atol=1e-6)
+            assert np.array_equal(whole.y, pixels.y)
+            assert pixels.x.min() >= 0
+            assert pixels.x.max() == 1
+    train, test = ({x.tobytes() for x in part(flat, 3).x} for part in (Images.population, held_out))
+    assert len(train) == 70
+    assert len(test) == 40
+    assert train == {x.tobytes() for x in flat.population(4).x}  # all of its training file, whatever the seed
+
+
+def test_the_form_of_a_known_set_needs_no_file():
+    assert Images("mnist").signature == Signature((784,), outputs=(10,))
+    assert Images("cifar10", flat=False).signature == Signature((3, 32, 32), outputs=(10,))
+    assert Images("svhn").metrics[0].chance == 0.1
+
+
+def test_a_validation_slice_of_images_is_cut_from_their_training_rows():
+    task = Images("contract", train=40, test=20)
+    part = Split(task, train=30, test=10)
+    rows = [x.tobytes() for x in (*part.population(2).x, *held_out(part, 2).x)]
+    assert sorted(rows) == sorted(x.tobytes() for x in task.population(2).x)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from headstart.core.files import inside, left_behind, replacing
+from headstart.core.files import inside, left_behind, replacing, replacing_folder
 
 
 def test_a_temporary_file_cannot_be_foreseen_and_is_made_by_nobody_else(tmp_path):
@@ -87,3 +87,26 @@ def test_a_name_leads_nowhere_else(name, path):
     found = inside(Path("/figures"), name, ".png")
     assert str(found) == f"/figures/{path}"
     assert found.is_relative_to("/figures")
+
+
+def test_a_folder_is_whole_or_not_there_and_takes_the_place_of_another(tmp_path):
+    place = tmp_path / "rows" / "set"
+    for text in ("one", "two"):
+        with replacing_folder(place) as temporary:
+            assert temporary.parent == place.parent
+            (temporary / "a.txt").write_text(text)
+        assert (place / "a.txt").read_text() == text
+    with pytest.raises(TypeError), replacing_folder(place) as temporary:
+        (temporary / "b.txt").write_text(None)  # opens the file before it fails
+    assert [path.name for path in place.parent.iterdir()] == ["set"]
+    assert [path.name for path in place.iterdir()] == ["a.txt"]
+
+
+def test_a_folder_that_somebody_else_finished_first_stays(tmp_path):
+    place = tmp_path / "set"
+    with replacing_folder(place) as temporary:
+        (temporary / "a.txt").write_text("second")
+        with replacing_folder(place) as other:
+            (other / "a.txt").write_text("first")
+    assert (place / "a.txt").read_text() == "first"
+    assert [path.name for path in tmp_path.iterdir()] == ["set"]

@@ -1,7 +1,7 @@
 """The command line. Each command is a function; tyro makes its flags from the signature.
 
-Exit codes: 0 done, 1 a primary claim does not hold under `check --strict` or `check-store` found damage, 2 a mistake
-in the call or a fault of the system, 130 Ctrl-C, 143 SIGTERM, 129 SIGHUP.
+Exit codes: 0 done, 1 a primary claim does not hold under `check --strict`, or `check-store` or `data check` found
+damage, 2 a mistake in the call or a fault of the system, 130 Ctrl-C, 143 SIGTERM, 129 SIGHUP.
 """
 
 import os
@@ -16,12 +16,12 @@ from typing import Any
 
 import tyro
 
-from headstart.cli import experiment, report, results, storage
+from headstart.cli import data, experiment, report, results, storage
 from headstart.cli.options import app
 from headstart.core.errors import HeadstartError
 from headstart.core.faults import one_line, systems_fault, users_fault
 
-__all__ = ["experiment", "main", "report", "results", "storage"]
+__all__ = ["data", "experiment", "main", "report", "results", "storage"]
 
 
 class _Stopped(KeyboardInterrupt):

@@ -2,6 +2,7 @@
 
 import os
 import secrets
+import shutil
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -19,7 +20,7 @@ def replacing(path: Path) -> Iterator[Path]:
     Its name cannot be guessed, and it is made so that no link or file that lies there already is followed.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f"{_PREFIX}{os.getpid()}-{secrets.token_hex(12)}{_SUFFIX}")
+    temporary = _temporary(path)
     os.close(os.open(temporary, os.O_CREAT | os.O_EXCL | os.O_WRONLY | getattr(os, "O_NOFOLLOW", 0), 0o666))
     try:
         yield temporary
@@ -30,8 +31,37 @@ def replacing(path: Path) -> Iterator[Path]:
         temporary.unlink(missing_ok=True)
 
 
+@contextmanager
+def replacing_folder(path: Path) -> Iterator[Path]:
+    """A new, empty folder beside `path` that takes its place, synced to disk, when the block ends without an error.
+
+    Files lie in it directly. A folder that was there goes; one that somebody else put there meanwhile stays.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = _temporary(path)
+    temporary.mkdir()
+    before = path.stat().st_ino if path.exists() else None
+    try:
+        yield temporary
+        for file in temporary.iterdir():
+            with file.open("rb+") as opened:
+                os.fsync(opened.fileno())
+        if before is not None and path.exists() and path.stat().st_ino == before:
+            old = _temporary(path)
+            path.rename(old)
+            shutil.rmtree(old)
+        if not path.exists():
+            temporary.rename(path)
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)
+
+
+def _temporary(path: Path) -> Path:
+    return path.with_name(f"{_PREFIX}{os.getpid()}-{secrets.token_hex(12)}{_SUFFIX}")
+
+
 def left_behind(folder: Path) -> list[Path]:
-    """The temporary files in a folder whose process is gone: a kill leaves them behind."""
+    """The temporary files and folders in a folder whose process is gone: a kill leaves them behind."""
     return [path for path in folder.glob(f"{_PREFIX}*{_SUFFIX}") if not _in_use(path)]
 
 

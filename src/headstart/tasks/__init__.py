@@ -1,5 +1,6 @@
 """Level 3: where samples come from."""
 
+from headstart.tasks.images import Images
 from headstart.tasks.in_context import InContextRegression
 from headstart.tasks.modular import ModularArithmetic, Operation
 from headstart.tasks.parity import Parity
@@ -11,6 +12,7 @@ from headstart.tasks.xor_clusters import XorClusters
 
 __all__ = [
     "Hermite",
+    "Images",
     "InContextRegression",
     "ModularArithmetic",
     "Operation",

@@ -1,0 +1,115 @@
+"""Rows of real data: images with their classes, from the data directory."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from headstart.core.errors import HeadstartError, check_count
+from headstart.core.metric import Metric, class_accuracy
+from headstart.core.samples import Samples
+from headstart.core.signature import Signature
+from headstart.core.streams import Stream
+from headstart.data import Dataset, open_dataset, source
+from headstart.tasks.rows import row_numbers
+
+
+@dataclass(frozen=True)
+class Images:
+    """`train` rows of a set's training images, and `test` rows of its test images, drawn anew by every seed.
+
+    `name` is a set of the data directory: "mnist", "cifar10", "svhn" or one of your own. `headstart data get NAME`
+    fills it; `sample` never downloads. x = (pixel / 255 - mean) / std in float32, with one `mean` and `std`, or one per
+    channel; the defaults keep it in [0, 1]. It is flattened to [channels * height * width], or with
+    flat=False [channels, height, width]. y is the number of the class. The set's own split is kept: no test image is
+    ever trained on, and training images are never tested on.
+    """
+
+    name: str = "mnist"
+    train: int = 200
+    test: int = 400
+    flat: bool = True
+    mean: tuple[float, ...] = (0.0,)
+    std: tuple[float, ...] = (1.0,)
+
+    semantics: ClassVar[int] = 1
+    losses: ClassVar[tuple[str, ...]] = ("cross_entropy",)
+
+    def __post_init__(self) -> None:
+        check_count("Images", "train", self.train)
+        check_count("Images", "test", self.test)
+        for field in ("mean", "std"):
+            value = getattr(self, field)
+            numbers = tuple(value) if isinstance(value, tuple | list) else (value,)
+            good = numbers and all(type(n) in (int, float) and abs(n) < float("inf") for n in numbers)
+            if not good or (field == "std" and min(numbers) <= 0):
+                raise HeadstartError(f"Images({field}={value!r}): give one number, or one per channel; std is above 0")
+            object.__setattr__(self, field, tuple(map(float, numbers)))
+
+    @property
+    def num_train(self) -> int:
+        """The number of training rows."""
+        return self.train
+
+    @property
+    def num_test(self) -> int:
+        """The number of test rows."""
+        return self.test
+
+    @property
+    def population_size(self) -> int:
+        """The number of training rows: the population that a full batch takes."""
+        return self.train
+
+    @property
+    def _form(self) -> tuple[tuple[int, ...], int]:
+        """The shape of an image and the number of classes; those of a known set need no file."""
+        known = source(self.name)
+        if known is not None and known.num_classes:
+            return known.shape, known.num_classes
+        dataset = self._dataset
+        return dataset.shapes["train_x"][1:], len(dataset.classes)
+
+    @property
+    def _dataset(self) -> Dataset:
+        dataset = open_dataset(self.name)
+        if "train_x" not in dataset.shapes:
+            raise HeadstartError(f"Images(name={self.name!r}): this set has no images; `headstart data list` says more")
+        return dataset
+
+    @property
+    def signature(self) -> Signature:
+        """Pixels to one score per class."""
+        shape, num_classes = self._form
+        return Signature((int(np.prod(shape)),) if self.flat else shape, outputs=(num_classes,))
+
+    @property
+    def metrics(self) -> tuple[Metric, ...]:
+        """Accuracy: the share of images whose largest score is that of their class."""
+        return (class_accuracy(self._form[1]),)
+
+    def sample(self, seed: int, ids: NDArray[np.int64], stream: Stream = Stream.DATA) -> Samples:
+        """The training images with these ids or, of the evaluation stream, the test images."""
+        dataset, part = self._dataset, "test" if stream is Stream.EVALUATION else "train"
+        x, y = dataset[f"{part}_x"], dataset[f"{part}_y"]
+        wanted = getattr(self, part)
+        if wanted > len(x):
+            raise HeadstartError(f"Images({part}={wanted}): {self.name} has {len(x)} images for {part}; give fewer")
+        # Training and test images are files of their own, so each is dealt from its first row on.
+        rows = row_numbers("Images", seed, ids, stream, 0 if part == "test" else self.train, self.test, len(x))
+        scaled = self._scaled(x[rows])
+        return Samples(scaled.reshape(len(scaled), *self.signature.inputs), y[rows].astype(np.int64))
+
+    def _scaled(self, pixels: NDArray[np.uint8]) -> NDArray[np.float32]:
+        for field in ("mean", "std"):
+            if len(getattr(self, field)) not in (1, pixels.shape[1]):
+                raise HeadstartError(
+                    f"Images({field}={getattr(self, field)!r}): give one number, or {pixels.shape[1]}, one per channel"
+                )
+        mean, std = (np.asarray(value, dtype=np.float32)[:, None, None] for value in (self.mean, self.std))
+        return (pixels.astype(np.float32) / np.float32(255) - mean) / std
+
+    def population(self, seed: int, ids: NDArray[np.int64] | None = None) -> Samples:
+        """All training rows, or those with these ids."""
+        return self.sample(seed, np.arange(self.train) if ids is None else ids)
