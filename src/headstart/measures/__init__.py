@@ -5,6 +5,7 @@ from headstart.measures.coordinates import coordinate_sizes
 from headstart.measures.distance import Distance, distance
 from headstart.measures.intervals import Estimate, Known, bootstrap, bootstrap_bounds, mean_band, share
 from headstart.measures.kernel import NTKChange, pseudo_ntk
+from headstart.measures.norm_ratio import NormRatio, norm_ratio
 from headstart.measures.norms import readout_ratio
 from headstart.measures.on_the_way import Every, Geometric, Measure, Recorded, View, When
 from headstart.measures.power_law import exponent, medians
@@ -22,6 +23,7 @@ __all__ = [
     "Known",
     "Measure",
     "NTKChange",
+    "NormRatio",
     "Recorded",
     "View",
     "When",
@@ -37,6 +39,7 @@ __all__ = [
     "median_time",
     "medians",
     "monotone",
+    "norm_ratio",
     "pseudo_ntk",
     "quotient",
     "readout_ratio",
