@@ -20,7 +20,7 @@ QUICK = {
     "less_data/mini_and_full_batch_mlp",
     "less_data/random_labels_transformers",
     "grok_transfer/fnn_to_fnn",
-    "grok_transfer/controls",
+    "grok_transfer/weak_model_quality",
 }
 PRESETS = ("smoke", "laptop", "desk", "paper")
 RUNNING = [
