@@ -123,6 +123,7 @@ from headstart.models import (
     OneHot,
     Readout,
     Signs,
+    Text,
     Transformer,
     Vectors,
 )
@@ -300,6 +301,7 @@ __all__ = [
     "Summary",
     "Sweep",
     "Task",
+    "Text",
     "TimeGap",
     "TimeGapRatio",
     "TimeRatio",

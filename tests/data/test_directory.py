@@ -15,6 +15,7 @@ import platformdirs
 import pytest
 from small_files import write_idx
 
+import headstart as hs
 from headstart.core.errors import HeadstartError
 from headstart.data import SOURCES, check, data_directory, datasets, fetch, fill, find_dataset, numerals, open_dataset
 from headstart.data.directory import Tables, fingerprint, write
@@ -199,6 +200,14 @@ def test_every_source_says_whose_the_data_is():
         assert source.licence
         assert source.package is None or len(source.package.sha256) == 64
     assert len({source.name for source in SOURCES}) == len(SOURCES)
+
+
+def test_a_table_of_text_has_the_numerals_as_rows_of_length_one():
+    vectors = np.random.default_rng(0).standard_normal((20, 12)).astype(np.float32)
+    write("numerals", Tables({"vectors": vectors}), "nowhere")
+    table = hs.Text(dim=16).initial_weights(hs.Signature((2,), symbols=10), 0)["embedding.weight"]
+    lengths = np.linalg.norm(vectors[:10], axis=1)
+    np.testing.assert_allclose(table @ table.T, vectors[:10] @ vectors[:10].T / np.outer(lengths, lengths), atol=1e-5)
 
 
 def test_numerals_keep_their_inner_products_on_their_principal_axes():

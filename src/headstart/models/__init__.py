@@ -2,7 +2,7 @@
 
 from headstart.models.activations import Activation
 from headstart.models.embedding import Embedding
-from headstart.models.fixed_tables import Binary, FixedTable, Fourier, OneHot
+from headstart.models.fixed_tables import Binary, FixedTable, Fourier, OneHot, Text
 from headstart.models.mlp import MLP, Init
 from headstart.models.model import Model, Weights
 from headstart.models.tokens import Signs, Tokens, Vectors
@@ -20,6 +20,7 @@ __all__ = [
     "OneHot",
     "Readout",
     "Signs",
+    "Text",
     "Tokens",
     "Transformer",
     "Vectors",

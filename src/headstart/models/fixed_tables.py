@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from headstart.core.errors import HeadstartError, check_count
 from headstart.core.roles import Parameter, Role
 from headstart.core.signature import Signature
+from headstart.data import numerals
 from headstart.models.embedding import TABLE
 from headstart.models.model import Weights
 
@@ -81,7 +82,34 @@ class Fourier:
         return _normalised(np.stack([np.cos(angles), np.sin(angles)], axis=-1).reshape(p, -1))
 
 
-FixedTable = OneHot | Binary | Fourier
+@dataclass(frozen=True)
+class Text:
+    """What a language model knows of the numeral "s": its sentence vector, along the `dim` widest axes of all of them.
+
+    The vectors are those of MiniLM (`headstart data get numerals`), where the paper has OpenAI's.
+    """
+
+    dim: int = 128
+
+    semantics: ClassVar[int] = 1
+
+    def __post_init__(self) -> None:
+        check_count("Text", "dim", self.dim)
+
+    def vector_dim(self, signature: Signature) -> int:
+        """`dim`."""
+        return self.dim
+
+    def parameters(self, signature: Signature) -> tuple[Parameter, ...]:
+        """The table, fixed."""
+        return _parameters(self, signature)
+
+    def initial_weights(self, signature: Signature, seed: int) -> Weights:
+        """The vectors, each of length 1."""
+        return _normalised(numerals(_symbols(self, signature), self.dim))
+
+
+FixedTable = OneHot | Binary | Fourier | Text
 
 
 def _symbols(table: FixedTable, signature: Signature) -> int:
