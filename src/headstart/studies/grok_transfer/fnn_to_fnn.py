@@ -24,8 +24,9 @@ Shrunk    The laptop preset has p = 59 instead of 113, width 128 over 64 dimensi
           coarse part of the paper's grid.
 """
 
+from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import headstart.lab as lab
 from headstart.studies.grok_transfer import (
@@ -111,37 +112,58 @@ def arms(k: ModularKnobs) -> list[lab.Arm]:
 
 def claims(k: ModularKnobs) -> list[lab.Claim]:
     """Gap, epochs and costs of each operation."""
-    out = []
-    for op in Operation:
-        new, rule, old, weak = f"{op}_transfer", f"{op}_paper", f"{op}_scratch", f"{op}_weak"
-        figure, primary = "17a" if op is Operation.ADDITION else "17b", lab.Kind.PRIMARY
-        rows: list[tuple[str, str, str, lab.Within, lab.Within | None, object, lab.Kind]] = [
-            ("gap", "the time gap by transfer over that from scratch is below 1", f"nearly eliminated (Fig. {figure})",
-             lab.below(1.0), NO_EFFECT, lab.TimeGapRatio(new, old, k.accuracy), primary),
-            ("time", "the epoch of 95% by transfer over that from scratch is below 1", f"faster (Fig. {figure})",
-             lab.below(1.0), NO_EFFECT, lab.TimeRatio(new, old, k.accuracy), primary),
-            ("short_gap", f"the time gap by transfer is below {SHORT_GAP} epochs", "46, into a Transformer (Fig. 8)",
-             lab.below(SHORT_GAP), None, lab.TimeGap(new, k.accuracy), lab.Kind.SECONDARY),
-            ("beats_weak", "by transfer the target ends above the weak model: the difference of accuracies is above 0",
-             "surpasses the weak model (Fig. 17)", lab.above(0.0), None, lab.FinalDifference(new, weak), primary),
-            ("cost", "FLOPs to 95% with weak models and restarts, transfer over scratch, are below 1",
-             "reduced (Section 3.3); 5.3 times less in seconds for a Transformer (Table 1)",
-             lab.below(1.0), NO_EFFECT, lab.TimeRatio(new, old, k.accuracy, "flops", total=True), lab.Kind.SECONDARY),
-            ("all_cost", "the same with all runs that tuned the target are below 1", "not counted",
-             lab.below(1.0), NO_EFFECT, lab.TotalCostRatio(new, old, k.accuracy), lab.Kind.SECONDARY),
-            ("seconds", "seconds to 95% with weak models and restarts, transfer over scratch, are below 1",
-             "73.9 s against 392.7 s for a Transformer (Table 1): 0.19",
-             lab.below(1.0), NO_EFFECT, lab.SecondsRatio(new, old, k.accuracy), lab.Kind.SECONDARY),
-            ("rule_gap", "by the paper's rule, 30% of the test pairs, the time gap over that from scratch is below 1",
-             f"nearly eliminated (Fig. {figure})",
-             lab.below(1.0), NO_EFFECT, lab.TimeGapRatio(rule, old, k.accuracy), lab.Kind.SECONDARY),
-            ("rule_time", "by the paper's rule the epoch of 95% over that from scratch is below 1",
-             f"faster (Fig. {figure})",
-             lab.below(1.0), NO_EFFECT, lab.TimeRatio(rule, old, k.accuracy), lab.Kind.SECONDARY),
-        ]  # fmt: skip
-        for name, what, paper, holds, smallest, estimate, kind in rows:
-            out.append(lab.Claim(f"{op}_{name}", f"{op}: {what}", paper, holds, estimate, kind, smallest))  # type: ignore[arg-type]
-    return out
+    return [claim for op in Operation for claim in _claims_of(op, k)]
+
+
+def _claims_of(op: Operation, k: ModularKnobs) -> list[lab.Claim]:
+    new, rule, old, weak = f"{op}_transfer", f"{op}_paper", f"{op}_scratch", f"{op}_weak"
+    figure = "Fig. 17a" if op is Operation.ADDITION else "Fig. 17b"
+    primary, secondary = lab.Kind.PRIMARY, lab.Kind.SECONDARY
+
+    def fewer(id: str, what: str, paper: str, estimate: Callable[..., Any], kind: lab.Kind = secondary) -> lab.Claim:
+        statement = f"{op}: {what}, over that from scratch, is below 1"
+        return lab.Claim(f"{op}_{id}", statement, paper, lab.below(1.0), estimate, kind, NO_EFFECT)
+
+    eliminated, faster = f"nearly eliminated ({figure})", f"faster ({figure})"
+    return [
+        fewer("gap", "the time gap by transfer", eliminated, lab.TimeGapRatio(new, old, k.accuracy), primary),
+        fewer("time", "the epoch of 95% by transfer", faster, lab.TimeRatio(new, old, k.accuracy), primary),
+        lab.Claim(
+            id=f"{op}_beats_weak",
+            statement=f"{op}: by transfer the target ends above the weak model; the difference of accuracy is above 0",
+            paper="surpasses the weak model (Fig. 17)",
+            rule=lab.above(0.0),
+            estimate=lab.FinalDifference(new, weak),
+            kind=primary,
+        ),
+        lab.Claim(
+            id=f"{op}_short_gap",
+            statement=f"{op}: the time gap by transfer is below {SHORT_GAP} epochs",
+            paper="46, into a Transformer (Fig. 8)",
+            rule=lab.below(SHORT_GAP),
+            estimate=lab.TimeGap(new, k.accuracy),
+        ),
+        fewer(
+            "cost",
+            "the FLOPs to 95% by transfer, weak models and restarts included",
+            "reduced (Section 3.3)",
+            lab.TimeRatio(new, old, k.accuracy, "flops", total=True),
+        ),
+        fewer(
+            "all_cost",
+            "the same with all runs that tuned the target",
+            "not counted",
+            lab.TotalCostRatio(new, old, k.accuracy),
+        ),
+        fewer(
+            "seconds",
+            "the seconds to 95% by transfer, weak models and restarts included",
+            "73.9 s over 392.7 s, into a Transformer (Table 1): 0.19",
+            lab.SecondsRatio(new, old, k.accuracy),
+        ),
+        fewer("rule_gap", "the time gap by the paper's rule", eliminated, lab.TimeGapRatio(rule, old, k.accuracy)),
+        fewer("rule_time", "the epoch of 95% by the paper's rule", faster, lab.TimeRatio(rule, old, k.accuracy)),
+    ]
 
 
 def figure(results: lab.Results, picture: "Figure") -> None:
