@@ -278,12 +278,16 @@ class Run:
             return ()
         return tuple((run.at(self.seed), at) for run, at in self.start.candidates)
 
+    @property
+    def init_seed(self) -> int:
+        """The seed of the initial weights: the run's own, but for later attempts."""
+        if not self.attempt:
+            return self.seed
+        return int(words(self.seed, Stream.INIT, [_FIRST_ATTEMPT_ID + self.attempt], 1)[0, 0])
+
     def fresh_weights(self) -> Weights:
         """The model's own initial weights for this seed and attempt, before any method."""
-        seed = self.seed
-        if self.attempt:
-            seed = int(words(seed, Stream.INIT, [_FIRST_ATTEMPT_ID + self.attempt], 1)[0, 0])
-        return self.model.initial_weights(self.task.signature, seed)
+        return self.model.initial_weights(self.task.signature, self.init_seed)
 
 
 # What each field of a Run must be, and an example of it for whoever gives something else.

@@ -50,13 +50,16 @@ def philox(counter: tuple[ArrayLike, ArrayLike, ArrayLike, ArrayLike], key: tupl
     return tuple(c.astype(np.uint32) for c in np.broadcast_arrays(c0, c1, c2, c3))
 
 
-def words(seed: int, stream: Stream, ids: ArrayLike, num: int) -> Words:
-    """`num` random 32-bit words for each id: uint32[len(ids), num]. Word j is word j % 4 of lane j // 4."""
+def words(seed: int, stream: Stream, ids: ArrayLike, num: int, first: int = 0) -> Words:
+    """`num` random 32-bit words for each id, from word `first` on: uint32[len(ids), num].
+
+    Word j is word j % 4 of lane j // 4.
+    """
     check_seed(seed)
     ids = np.atleast_1d(np.asarray(ids, dtype=np.uint64))[:, None]
-    lanes = np.arange((num + 3) // 4, dtype=np.uint64)[None, :]
+    lanes = np.arange(first // 4, (first + num + 3) // 4, dtype=np.uint64)[None, :]
     block = philox((ids & _LOW, ids >> _SHIFT, lanes & _LOW, lanes >> _SHIFT), (int(seed), int(stream)))
-    return np.stack(block, axis=-1).reshape(len(ids), 4 * lanes.size)[:, :num]
+    return np.stack(block, axis=-1).reshape(len(ids), 4 * lanes.size)[:, first % 4 : first % 4 + num]
 
 
 def signs(seed: int, stream: Stream, ids: ArrayLike, num: int) -> NDArray[np.float32]:
@@ -66,17 +69,21 @@ def signs(seed: int, stream: Stream, ids: ArrayLike, num: int) -> NDArray[np.flo
     return np.float32(1) - np.float32(2) * bits.astype(np.float32)
 
 
-def uniforms(seed: int, stream: Stream, ids: ArrayLike, num: int) -> NDArray[np.float64]:
-    """`num` uniforms in (0, 1) for each id: float64[len(ids), num], (word + 1/2) / 2^32."""
-    return (words(seed, stream, ids, num).astype(np.float64) + 0.5) * 2.0**-32
+def uniforms(seed: int, stream: Stream, ids: ArrayLike, num: int, first: int = 0) -> NDArray[np.float64]:
+    """`num` uniforms in (0, 1) for each id, from number `first` on: float64[len(ids), num], (word + 1/2) / 2^32."""
+    return (words(seed, stream, ids, num, first).astype(np.float64) + 0.5) * 2.0**-32
 
 
-def normals(seed: int, stream: Stream, ids: ArrayLike, num: int) -> NDArray[np.float32]:
-    """`num` standard normals for each id: float32[len(ids), num], by Box-Muller on pairs of words, in float64."""
-    u = uniforms(seed, stream, ids, num + num % 2)
+def normals(seed: int, stream: Stream, ids: ArrayLike, num: int, first: int = 0) -> NDArray[np.float32]:
+    """`num` standard normals for each id, from number `first` on: float32[len(ids), num].
+
+    By Box-Muller on pairs of words, in float64.
+    """
+    before, after = first % 2, (first + num) % 2
+    u = uniforms(seed, stream, ids, before + num + after, first - before)
     radius, angle = np.sqrt(-2.0 * np.log(u[:, 0::2])), 2.0 * np.pi * u[:, 1::2]
     z = np.stack((radius * np.cos(angle), radius * np.sin(angle)), axis=-1)
-    return z.reshape(u.shape)[:, :num].astype(np.float32)
+    return z.reshape(u.shape)[:, before : before + num].astype(np.float32)
 
 
 def integers(seed: int, stream: Stream, ids: ArrayLike, num: int, high: int) -> NDArray[np.int64]:

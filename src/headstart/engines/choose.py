@@ -11,7 +11,7 @@ from headstart.engines.engine import Engine
 from headstart.run import Run
 
 # Where the engines are, the fastest first. Each is imported when a run comes to it: those after the first need torch.
-_ENGINES = ("fused:Fused", "ensemble:Ensemble", "loop:Loop")
+_ENGINES = ("fused:Fused", "span:Span", "ensemble:Ensemble", "loop:Loop")
 
 
 @dataclass(frozen=True)

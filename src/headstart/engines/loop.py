@@ -356,6 +356,10 @@ class _Training:
         weights = {name: _array(weight) for name, weight in self.named.items()}
         return State(weights, buffers, moments, hooks, counters=ages)
 
+    def saved(self, member: int) -> State:
+        """All of its state."""
+        return self.state(member)
+
     def set_state(self, state: State) -> None:
         """Go on from a state."""
         arrays = {**state.weights, **state.buffers}

@@ -6,7 +6,7 @@ Every engine shares this; each keeps its own way to advance.
 import time
 import warnings
 from bisect import bisect_right
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
@@ -31,6 +31,8 @@ _FORMAT = "headstart checkpoint 2"
 _LOST = 1e4
 # Every member has a checkpoint file, synced to disk, so larger groups write theirs more seldom.
 _FILES_AT_A_TIME = 32
+# Makes the State at step 0 of a lowered run, from the State that a `From` gave, or afresh.
+Begin = Callable[[Lowered, State | None], State]
 
 
 def value_names(run: Run) -> tuple[str, ...]:
@@ -55,7 +57,8 @@ class Member:
     """A job with its place among the jobs, and what it has recorded so far.
 
     `state` is what it joins an engine with, at its start or from its checkpoint; the engine takes it. `rows` are the
-    records, in the order of `names`.
+    records, in the order of `names`. `apart` are parameters that its engine keeps in a form of its own: they are not
+    in `state`, nor in what it writes to the checkpoint.
     """
 
     index: int
@@ -74,20 +77,23 @@ class Member:
     kept: dict[At, State] = field(default_factory=dict)
     initial: Arrays = field(default_factory=dict)
     seen: list[Seen] = field(default_factory=list)
+    apart: tuple[str, ...] = ()
 
     @classmethod
-    def of(cls, index: int, job: Job, engine: str) -> "Member":
-        """A member at its start or, where there is a checkpoint, as it was."""
+    def of(
+        cls, index: int, job: Job, engine: str, apart: tuple[str, ...] = (), begin: Begin = Lowered.begin
+    ) -> "Member":
+        """A member at its start, which `begin` makes, or, where there is a checkpoint, as it was."""
         lowered, start = lower(job.run), job.start
         fresh = 0 if start is None or "fresh" not in start.place else int(start.place["fresh"])
         place = lowered.course.start(job.run.seed, fresh)
-        member = cls(index, job, engine, lowered, value_names(job.run), place)
+        member = cls(index, job, engine, lowered, value_names(job.run), place, apart=apart)
         if job.measures:
             member.initial = lowered.begin(start).weights
             member.seen = [Seen(m, frozenset(m.at.steps(job.run.budget))) for m in job.measures]
         if not member._load():
             member.place = lowered.course.observe(place, 0)
-            member.state = lowered.begin(start)
+            member.state = begin(lowered, start)
         return member
 
     @property
@@ -209,7 +215,8 @@ class Member:
             records = [own.pop(f"records/{name}").tolist() for name in ("steps", "samples", "rows")]
             state = State.unflat(own)
             kept = {self._moments[int(number)]: State.unflat(its) for number, its in parts["kept"].items()}
-            if {n: a.shape for n, a in state.weights.items()} != {n: p.shape for n, p in self.lowered.named.items()}:
+            shapes = {n: p.shape for n, p in self.lowered.named.items() if n not in self.apart}
+            if {n: a.shape for n, a in state.weights.items()} != shapes:
                 return False
         except Exception:  # a damaged file fails in many ways; training from the start is always right
             return False
@@ -254,6 +261,10 @@ class Lockstep(Protocol):
 
     def state(self, member: int) -> State:
         """A copy of a member's weights, buffers, moments and hooks, with the optimizer's own steps."""
+        ...
+
+    def saved(self, member: int) -> State:
+        """What its checkpoint holds: its state, or less where the engine makes the rest again."""
         ...
 
     def retain(self, active: Sequence[int]) -> None:
@@ -312,7 +323,7 @@ def train_together(
             if (stop or now - saved > every) and step < end:
                 for number in active:
                     if members[number].job.checkpoint is not None:
-                        members[number].save(lockstep.state(number))
+                        members[number].save(lockstep.saved(number))
                 saved = time.monotonic()
                 if stop:
                     raise Interrupted

@@ -2,14 +2,16 @@
 
 from dataclasses import dataclass
 from enum import StrEnum
+from math import prod
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
 
+from headstart.core.draws import scaled_normals, symmetric_uniforms
 from headstart.core.errors import HeadstartError, check_count
 from headstart.core.roles import Parameter, Role
 from headstart.core.signature import Signature
-from headstart.core.streams import Stream, normals, uniforms
 from headstart.models.activations import Activation, torch_function
 from headstart.models.embedding import MAP, TABLE, Embedding
 from headstart.models.fixed_tables import FixedTable
@@ -82,17 +84,17 @@ class MLP:
         """Parameter number i of the layers (weights even, biases odd) is drawn from id i of the init stream."""
         weights: Weights = {} if self.embedding is None else self.embedding.initial_weights(signature, seed)
         for parameter in self.parameters(signature):
-            if parameter.name in weights:
-                continue
-            layer = int(parameter.name.split(".")[1])
-            id, size = 2 * layer + (parameter.role is Role.BIAS), int(np.prod(parameter.shape))
-            scale = parameter.fan_in**-0.5
-            if self.init is Init.GAUSSIAN:
-                values = scale * normals(seed, Stream.INIT, [id], size)[0].astype(np.float64)
-            else:
-                values = scale * (2.0 * uniforms(seed, Stream.INIT, [id], size)[0] - 1.0)
-            weights[parameter.name] = values.astype(np.float32).reshape(parameter.shape)
+            if parameter.name not in weights:
+                weights[parameter.name] = self.initial_rows(parameter, seed, 0, parameter.shape[0])
         return weights
+
+    def initial_rows(self, parameter: Parameter, seed: int, first: int, after: int) -> NDArray[np.float32]:
+        """Rows first .. after - 1 of a layer's weight or bias at step 0, drawn without the others."""
+        layer = int(parameter.name.split(".")[1])
+        id, row = 2 * layer + (parameter.role is Role.BIAS), prod(parameter.shape[1:])
+        draw = scaled_normals if self.init is Init.GAUSSIAN else symmetric_uniforms
+        values = draw(seed, id, first * row, (after - first) * row, parameter.fan_in**-0.5)
+        return values.reshape(after - first, *parameter.shape[1:])
 
     def module(self, signature: Signature) -> "torch.nn.Module":
         """The network as a torch module."""

@@ -161,6 +161,10 @@ class Cohort:
             counters={f"age/{name}": np.asarray(ages[row, i]) for i, name in enumerate(self.lowered.names)},
         )
 
+    def saved(self, member: int) -> State:
+        """All of its state."""
+        return self.state(member)
+
     def retain(self, active: Sequence[int]) -> None:
         """Give up the rows of members that diverged, once there are enough of them."""
         if len(active) > _LIVING * len(self.rows):

@@ -196,3 +196,7 @@ class _Chunk:
                 moments |= {f"{kind}/{name}": array for name, array in self.layout.unpack(flat[member]).items()}
         ages = {f"age/{name}": np.asarray(self.ages[member, i]) for i, name in enumerate(self.names)}
         return State(self.layout.unpack(self.trainer.weights[member]), moments=moments, counters=ages)
+
+    def saved(self, member: int) -> State:
+        """All of its state."""
+        return self.state(member)
