@@ -16,8 +16,11 @@ from benchmarks.contest import Effort, Result
 from benchmarks.growth import Growth, StartUp
 from benchmarks.peer import Setup, setups
 from benchmarks.report import PEERS, Report
+from benchmarks.span import Direct, run_of, span_row
 from benchmarks.torch_data import batches
 from benchmarks.workloads import Workload, parity, workloads
+from headstart.engines import Job
+from headstart.engines.loop import Loop
 
 MEMBERS, STEPS, SAMPLES = 4, 3, 8
 SINGLE_INDEX = hs.Run(hs.SingleIndex(4), hs.MLP(width=5), hs.Online(), hs.MSE(), hs.SGD(0.05), hs.Batch(SAMPLES))
@@ -221,3 +224,20 @@ def test_the_sampler_is_a_small_part_of_a_small_step():
     assert found["phased"] < found["step"]
     # The bar is 2%, printed by `python -m benchmarks.sampler`; a machine under test is noisy.
     assert found["share"] < 0.05
+
+
+def test_the_direct_peer_of_the_span_engine_takes_the_steps_of_the_loop():
+    run = run_of(dim=60, rows=10, width=5, steps=6)
+    peer, end = Direct(run), hs.Step(6)
+    for _ in range(6):
+        peer.step()
+    (outcome,) = Loop().train([Job(run, keep=(end,))])
+    for layer, weight in enumerate((peer.w, peer.a)):
+        np.testing.assert_allclose(weight, outcome.states[end].weights[f"layers.{layer}.weight"], rtol=1e-4, atol=1e-6)
+
+
+def test_span_and_its_peer_are_timed_on_the_same_training():
+    row = span_row(dim=400, rows=10, width=5, repeats=1)
+    assert row.difference < 1e-6
+    assert min(row.ours, row.peer, row.set_up) > 0
+    assert row.ratio == row.peer / row.ours

@@ -1,6 +1,7 @@
 """What an engine must do that trains on few rows of many numbers: all that the loop does, to 1e-10 in float64."""
 
 from dataclasses import dataclass, replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -14,9 +15,12 @@ from headstart.engines import Interrupted, Job, choose
 from headstart.engines.loop import Loop
 from headstart.engines.span import Span
 from headstart.engines.span.rows import num_rows
+from headstart.lab import open_store
+from headstart.lab.runner import execute
+from headstart.lab.workers import workers
 from headstart.losses import MSE, Correlation, CrossEntropy, Exponential, Logistic
 from headstart.measures import Distance
-from headstart.methods import GradientFilter, LayerScale, OnSphere, PhaseLoss, RandomLabels
+from headstart.methods import GradientFilter, LayerScale, OnSphere, PhaseLoss, RandomLabels, TransferFirstLayer
 from headstart.models import MLP, Embedding, Transformer
 from headstart.optimizers import SGD, AdamW, Cosine
 from headstart.plans import AutoPhases, ByRole, Fixed, Online, Phase, Phases, TwoSet
@@ -175,6 +179,28 @@ def test_a_run_that_starts_from_a_state_goes_on_from_it_and_resumes(tmp_path):
         with pytest.raises(Interrupted):
             train(saving, watch=lambda index, step: step == 8)
         assert_same(train(saving)[0], mine)
+
+
+def test_the_seconds_of_a_run_count_what_is_done_once_and_shared_rows_in_equal_parts(monkeypatch):
+    clock = iter(range(0, 10_000, 1000))
+    monkeypatch.setattr("headstart.engines.span.engine.time", SimpleNamespace(monotonic=lambda: next(clock)))
+    for outcome in train(GD, replace(GD, optimizer=SGD(0.3))):
+        assert 1500 <= outcome.trace.seconds < 1600
+
+
+def test_a_weak_first_layer_goes_into_a_target_through_a_store(tmp_path):
+    task = XorClusters(1024, num_test=30)
+    weak = replace(GD, task=task, model=MLP(3, bias=False, init="gaussian"), precision="float32")
+    via = From(weak, at=Step(16), via=TransferFirstLayer())
+    target = replace(weak, model=MLP(8, bias=False, embedding=Embedding(3)), start=via)
+    assert {choose(run).engine.name for run in (weak, target)} == {"span"}
+    with open_store(tmp_path / "store.sqlite") as store, workers(1) as pool:
+        execute([target], store, pool)
+        (trace,) = store.cell_traces(target.cell, [target.seed])
+        state = store.states.get(weak, Step(16))
+    assert (trace.before.steps, trace.before.samples) == (16, 16 * 20)
+    assert state.weights["layers.0.weight"].shape == (3, 1024)
+    np.testing.assert_allclose(trace["norm_embedding"][0], np.linalg.norm(state.weights["layers.0.weight"]), rtol=1e-5)
 
 
 def test_a_run_does_not_depend_on_its_neighbours_and_outcomes_keep_their_order():
