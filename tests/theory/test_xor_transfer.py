@@ -106,6 +106,7 @@ def test_the_last_lines_of_the_proof_turn_at_the_stated_number_of_samples():
             for at in (0.999 * logs, 1.001 * logs)
         ]
         assert holds == [False, True]
+    assert least_log_samples(float("inf")) == float("inf")
 
 
 def test_a_mean_of_a_clusters_rows_has_the_predicted_norm_ratio():

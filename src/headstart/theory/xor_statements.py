@@ -185,7 +185,10 @@ def least_log_samples(constant: float = 1.0) -> float:
     """log n from which the last lines of the proof hold, "for sufficiently large n" in (24) and (26).
 
     (24): 1/40 > 4 (C + 1) / log n.   (26): 1/8 > 10 (C + 1) / log n + C / sqrt(log n), a quadratic in sqrt(log n).
+    There is none for an infinite C.
     """
+    if constant == inf:
+        return inf
     check_positive("least_log_samples", "constant", constant)
     root = 4 * (constant + sqrt(constant**2 + 5 * (constant + 1)))
     return max(160 * (constant + 1), root**2)
