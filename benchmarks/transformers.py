@@ -75,7 +75,7 @@ def split(run: Run, members: int, repeats: int) -> Split:
         ((x, y),) = cohort.feed.batch(cohort.places, 0)
         count = torch.tensor(32.0)
         network = cohort._network(0)
-        gradients, _ = network.gradients(cohort.weights, {}, x, y, count)
+        gradients = network.gradients(cohort.weights, {}, x, y, count)
         passes = milliseconds(lambda: network.gradients(cohort.weights, {}, x, y, count), repeats)
         update = milliseconds(lambda: cohort.update(cohort.weights, gradients, 0), repeats)
         record = milliseconds(lambda: cohort.evaluate(range(members)), 1)

@@ -31,10 +31,11 @@ def sign_accuracy(ties: float = 0.5) -> Metric:
     return Metric("accuracy", agrees, higher_is_better=True, chance=0.5)
 
 
-def _is_largest(prediction: Any, target: Any) -> Any:
+def is_largest(prediction: Any, target: Any) -> Any:
+    """Whether the class of each target has the largest score."""
     return prediction.argmax(-1) == target
 
 
 def class_accuracy(num_classes: int) -> Metric:
     """The share of targets whose class has the largest score, for predictions [n, ..., classes]."""
-    return Metric("accuracy", _is_largest, higher_is_better=True, chance=1 / num_classes)
+    return Metric("accuracy", is_largest, higher_is_better=True, chance=1 / num_classes)

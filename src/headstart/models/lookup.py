@@ -13,7 +13,7 @@ from headstart.models.operation import operation
 def looked_up(tables: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
     """sum_j tables[j, x_j]: from tables [places, symbols, width] and symbols int[n, places] to [n, width]."""
     out: torch.Tensor = _LookUp.apply(tables[None], x[None])
-    return out[0]
+    return out.squeeze(0)
 
 
 def _look_up(tables: torch.Tensor, x: torch.Tensor) -> torch.Tensor:

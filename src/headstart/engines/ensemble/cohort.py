@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from headstart.core.metric import Metric
 from headstart.core.state import Arrays, State
 from headstart.engines.ensemble import updates
+from headstart.engines.ensemble.cross_entropy import score_of
 from headstart.engines.ensemble.feed import Feed, Pair
 from headstart.engines.ensemble.network import Network, Stack, network
 from headstart.engines.member import Member
@@ -103,9 +104,11 @@ class Cohort:
         score = torch.zeros(len(self.rows), dtype=torch.float64, device=self.device)
         for x, y in batch:
             count = torch.tensor(float(size * y[0, 0].numel()), device=self.device)
-            part, prediction = net.gradients(self.weights, self.origin, x, y, count)
             if self.course.adaptive:
+                part, prediction = net.gradients_and_predictions(self.weights, self.origin, x, y, count)
                 score += self._score(0, prediction, y, _once(y))
+            else:
+                part = net.gradients(self.weights, self.origin, x, y, count)
             # Not in place: the gradients of two parameters may be one tensor.
             total = {name: total[name] + gradient for name, gradient in part.items()} if total else part
         assert total is not None
@@ -220,6 +223,7 @@ def _sums(
     score: Callable[[Any, Any], Any], prediction: torch.Tensor, y: torch.Tensor, counts: torch.Tensor
 ) -> torch.Tensor:
     """Sums over each member's samples, `counts` times each, of a score, which is a mean where a sample has several."""
+    score = score_of(score, prediction)
     if y[0].numel() % _VECTORS == 0:
         scores: torch.Tensor = score(prediction.flatten(0, 1), y.flatten(0, 1))
     else:  # what is left over when vectors are full rounds otherwise, so that no two members may share a vector

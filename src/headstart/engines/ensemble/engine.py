@@ -22,6 +22,9 @@ _BLOCK_BYTES = 64 * 2**20
 # A member's pass over a large batch is split, so that members and samples share the cache; a pass of a model too
 # large for it is still this long, if memory allows.
 _LONGEST_PASS, _SHORTEST_PASS = 2**10, 2**6
+# A pass also reads the weights, applies them to tables and adds up their gradients: it should hold this many times as
+# many bytes of activations as there are of weights, or take the longest.
+_WEIGHTS_IN_A_PASS = 4
 _MOST_MEMBERS = 512
 # Members that each fill the cache still share the dispatch of their operations: worth a factor of two at eight.
 _LEAST_MEMBERS = 8
@@ -131,10 +134,12 @@ class Ensemble:
 
     def _cohort(self, members: Sequence[Member], device: str) -> Cohort:
         run = members[0].run
-        _, held = bytes_per_sample(run)
+        _, each = bytes_per_sample(run)
         # As if the stack were full: how the samples of a pass are cut must not depend on how many share it.
-        held *= self.stack_size(run)
-        rows = max(1, self._cache_bytes // held, min(_SHORTEST_PASS, self.memory_budget / 8 // held))
+        held = each * self.stack_size(run)
+        weights = sum(4 * prod(p.shape) for p in run.parameters)
+        shortest = min(_LONGEST_PASS, max(_SHORTEST_PASS, _WEIGHTS_IN_A_PASS * weights // each))
+        rows = max(1, self._cache_bytes // held, min(shortest, self.memory_budget / 8 // held))
         limits = Limits(int(rows), min(_BLOCK_BYTES, self.memory_budget / 16))
         return Cohort(members, device, limits)
 

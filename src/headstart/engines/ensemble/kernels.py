@@ -5,7 +5,7 @@ from typing import Any
 
 import torch
 
-from headstart.engines.ensemble import attention, lookup
+from headstart.engines.ensemble import attention, cross_entropy, lookup, readout
 from headstart.models import attend
 from headstart.models import lookup as look_up
 
@@ -15,14 +15,18 @@ _REPLACEMENTS: dict[Any, Callable[[Any], Any]] = {
     attend.BACKWARD: attention.replacement,
     look_up.FORWARD: lookup.replacement,
     look_up.BACKWARD: lookup.replacement,
+    cross_entropy.SLOPES: cross_entropy.replacement,
 }
 # They take `out`, a tensor or as many as they return, to write into.
-KERNELS = (*attention.KERNELS, *lookup.KERNELS)
+KERNELS = (*attention.KERNELS, *lookup.KERNELS, *cross_entropy.KERNELS, *readout.KERNELS)
 
 
 def with_kernels(graph: torch.fx.GraphModule, device: str) -> None:
     """Put the kernels in the place of the operations they stand for."""
+    if device != "cpu":
+        return
+    readout.with_readouts(graph)
     for node in graph.graph.nodes:
-        if device == "cpu" and node.target in _REPLACEMENTS:
+        if node.target in _REPLACEMENTS:
             node.target = _REPLACEMENTS[node.target](node) or node.target
     graph.recompile()

@@ -6,13 +6,15 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import torch
-from torch.func import functional_call, grad, vmap
+from torch.func import functional_call, vjp, vmap
 from torch.fx.experimental.proxy_tensor import make_fx
 from torch.utils._pytree import tree_map
 
 from headstart.core.signature import Signature
+from headstart.engines.ensemble.cross_entropy import loss_to_trace
 from headstart.engines.ensemble.kernels import with_kernels
 from headstart.engines.ensemble.plan import Pool, plan
+from headstart.engines.ensemble.readout import is_narrow
 from headstart.engines.lower import first_buffers
 from headstart.losses import Loss
 from headstart.methods import Hook, Method
@@ -45,13 +47,23 @@ class Network:
                 model = partial(_rewritten, method, model, origin)
             return model(weights, x)
 
-        def mean_loss(weights: Stack, origin: Stack, x: torch.Tensor, y: torch.Tensor, count: torch.Tensor) -> Any:
-            prediction = predict(weights, origin, x)
-            return loss(prediction, y).sum() / count, prediction
+        each = loss_to_trace(loss, device)
+
+        def both(weights: Stack, origin: Stack, x: torch.Tensor, y: torch.Tensor, count: torch.Tensor) -> Any:
+            def total(weights: Stack) -> Any:
+                prediction = predict(weights, origin, x)
+                return each(prediction, y).sum(), prediction
+
+            # The slope of the mean, given instead of computed: nothing in the trace needs the loss itself.
+            sums: Any = vjp(total, weights, has_aux=True)
+            slope = torch.ones((), dtype=sums[0].dtype, device=sums[0].device) / count
+            return sums[1](slope)[0], sums[2]
 
         self._functions: dict[str, Callable[..., Any]] = {
             "predict": vmap(predict),
-            "gradients": vmap(grad(mean_loss, has_aux=True), in_dims=(0, 0, 0, 0, None)),
+            "both": vmap(both, in_dims=(0, 0, 0, 0, None)),
+            # A trace that does not return its predictions need not keep them.
+            "gradients": vmap(lambda *args: both(*args)[0], in_dims=(0, 0, 0, 0, None)),
         }
         self._traced: dict[tuple[Any, ...], Callable[..., Any]] = {}
         self._device, self._pool = device, Pool()
@@ -61,12 +73,17 @@ class Network:
         predictions: torch.Tensor = self._call("predict", weights, origin, x)
         return predictions
 
-    def gradients(
+    def gradients(self, weights: Stack, origin: Stack, x: torch.Tensor, y: torch.Tensor, count: torch.Tensor) -> Stack:
+        """Gradients of each member's summed loss over its samples, divided by `count`."""
+        gradients: Stack = self._call("gradients", weights, origin, x, y, count)
+        return gradients
+
+    def gradients_and_predictions(
         self, weights: Stack, origin: Stack, x: torch.Tensor, y: torch.Tensor, count: torch.Tensor
     ) -> tuple[Stack, torch.Tensor]:
-        """Gradients of each member's summed loss over its samples, divided by `count`, and the predictions."""
-        gradients: tuple[Stack, torch.Tensor] = self._call("gradients", weights, origin, x, y, count)
-        return gradients
+        """The same, and the predictions."""
+        both: tuple[Stack, torch.Tensor] = self._call("both", weights, origin, x, y, count)
+        return both
 
     def try_gradients(self, *args: Any) -> None:
         """Take gradients without tracing, which takes seconds for a deep model: raises what vmap raises."""
@@ -172,7 +189,10 @@ def _bytes_per_sample(parts: _Parts) -> tuple[int, int]:
 
         x, y = torch.from_numpy(data.x[:num].copy()), torch.from_numpy(data.y[:num].copy())
         with torch.enable_grad(), torch.autograd.graph.saved_tensors_hooks(note, lambda tensor: tensor):
-            graph = parts.loss(functional_call(module, weights, (x,)), y).sum()
+            prediction = functional_call(module, weights, (x,))
+            graph = parts.loss(prediction, y).sum()
+        if is_narrow(parts.model.parameters(parts.signature), parts.loss):
+            storages.pop(prediction.untyped_storage().data_ptr(), None)
         del graph
         return sum(storages.values())
 
