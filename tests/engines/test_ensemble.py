@@ -17,16 +17,17 @@ from headstart.core.trace import Status
 from headstart.core.units import Batch, Budget, FullBatch
 from headstart.engines import Interrupted, Job
 from headstart.engines.ensemble import Ensemble, cohort, engine, feed
+from headstart.engines.ensemble.network import network
 from headstart.engines.loop import Loop
 from headstart.engines.lower import lower
-from headstart.losses import MSE, Correlation, Hinge, Logistic
+from headstart.losses import MSE, Correlation, CrossEntropy, Hinge, Logistic
 from headstart.methods import LayerScale
-from headstart.models import MLP
+from headstart.models import MLP, Embedding
 from headstart.models.mlp import Activation
 from headstart.optimizers import SGD, AdamW
 from headstart.plans import Fixed, Online, Phase, Phases
 from headstart.run import Reaches, Run, Step
-from headstart.tasks import Hermite, Parity, SingleIndex, held_out
+from headstart.tasks import Hermite, ModularArithmetic, Parity, SingleIndex, Split, held_out
 
 TOLERANCE = {"rtol": 1e-4, "atol": 1e-6}
 ADAM_TOLERANCE = {"rtol": 1e-3, "atol": 1e-5}
@@ -541,3 +542,23 @@ def test_the_state_of_a_run_without_momentum_has_none_whoever_shares_its_stack()
     end = Step(RUN.budget.steps)
     assert alone.states[end].moments == among.states[end].moments == {}
     assert other.states[end].moments
+
+
+def test_a_step_traced_on_whole_batches_takes_parts_of_larger_ones():
+    run = Run(
+        Split(ModularArithmetic(5, base=5), 12),
+        MLP(4, embedding=Embedding(3)),
+        Online(),
+        CrossEntropy(),
+        AdamW(0.1),
+        batch=FullBatch(),
+        budget=Budget(1, 1),
+    )
+    net = network(run, "cpu", run.loss)
+    stack = {n: torch.from_numpy(np.stack([a, a])) for n, a in run.fresh_weights().items()}
+    samples = run.task.sample(0, np.arange(12))
+    x, y = (torch.from_numpy(np.stack([a, a])) for a in (samples.x, samples.y))
+    count = torch.tensor(6.0)
+    whole, _ = net.gradients(stack, {}, x[:, :6].contiguous(), y[:, :6].contiguous(), count)
+    part, _ = net.gradients(stack, {}, x[:, :6], y[:, :6], count)
+    assert all(torch.allclose(whole[name], part[name]) for name in whole)

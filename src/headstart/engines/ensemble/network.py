@@ -100,7 +100,8 @@ class Network:
         return tree_map(lambda t: t[:1], outcome)
 
     def _traced_call(self, name: str, weights: Stack, origin: Stack, *tensors: torch.Tensor) -> Any:
-        key = (name, next(iter(weights.values())).dtype, *((t.shape, t.dtype) for t in tensors))
+        # What was traced as a view of a whole tensor does not fit a part of one, so that strides belong to the key.
+        key = (name, next(iter(weights.values())).dtype, *((t.shape, t.stride(), t.dtype) for t in tensors))
         if key not in self._traced:
             graph = make_fx(self._functions[name])(weights, origin, *tensors)
             graph.graph.eliminate_dead_code()
