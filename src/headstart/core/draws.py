@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from headstart.core.kernels.compile import kernels
 from headstart.core.streams import Stream, normals, uniforms
 
-# NumPy draws a number in about 60 ns, which is no matter up to here; kernels take 2 for a uniform and 20 for a normal.
+# NumPy draws a number in about 60 ns, which is no matter up to here; kernels take 4 for a uniform and 20 for a normal.
 _LONG = 2**22
 
 

@@ -12,8 +12,8 @@ from headstart.core.samples import Samples
 from headstart.core.signature import Signature
 from headstart.core.streams import Stream, signs
 
-# Rows are drawn this many at a time: the bits of a block stay in cache, and no second copy of all rows is held.
-_BLOCK = 32
+# About this many numbers are drawn at a time: they stay in cache, and no second copy of all rows is held.
+_BLOCK = 2**18
 
 
 @dataclass(frozen=True)
@@ -70,8 +70,9 @@ class XorClusters:
         """One point per sample id: the signs of `Parity`, all but the first two times the noise."""
         ids = np.asarray(ids, dtype=np.int64)
         x = np.empty((len(ids), self.dim), dtype=np.float32)
-        for first in range(0, len(ids), _BLOCK):
-            rows = slice(first, first + _BLOCK)
+        size = max(1, _BLOCK // self.dim)
+        for first in range(0, len(ids), size):
+            rows = slice(first, first + size)
             x[rows] = signs(seed, stream, ids[rows], self.dim)
             x[rows, 2:] *= np.float32(self.noise)
         return Samples(x, self.label(seed, x))

@@ -66,7 +66,7 @@ class Origin:
         run, scale = self.lowered.run, np.float32(self.lowered.init_scales[0])
         assert isinstance(run.model, MLP)
         drawn = run.model.initial_rows(self.parameter, run.init_seed, part.start, part.stop)
-        return (drawn * scale).astype(self.lowered.dtype, copy=False)
+        return (drawn if scale == 1 else drawn * scale).astype(self.lowered.dtype, copy=False)
 
     def whole(self, scale: float, rows: torch.Tensor, x: torch.Tensor) -> NDArray[Any]:
         """scale W_0 + rows^T x, in the shape of the parameter; rows are [n, neurons] and x [n, inputs]."""
