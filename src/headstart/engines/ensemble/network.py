@@ -6,6 +6,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import torch
+from torch._guards import TracingContext, tracing
+from torch._subclasses import FakeTensorMode
 from torch.func import functional_call, vjp, vmap
 from torch.fx.experimental.proxy_tensor import make_fx
 from torch.utils._pytree import tree_map
@@ -103,7 +105,9 @@ class Network:
         # What was traced as a view of a whole tensor does not fit a part of one, so that strides belong to the key.
         key = (name, next(iter(weights.values())).dtype, *((t.shape, t.stride(), t.dtype) for t in tensors))
         if key not in self._traced:
-            graph = make_fx(self._functions[name])(weights, origin, *tensors)
+            # One mode for the shapes of all operations: without it torch makes one for each, which takes half the time.
+            with tracing(TracingContext(FakeTensorMode())):
+                graph = make_fx(self._functions[name])(weights, origin, *tensors)
             graph.graph.eliminate_dead_code()
             with_kernels(graph, self._device)
             plan(graph, (weights, origin, *tensors), self._pool)
