@@ -63,7 +63,7 @@ class Trainer:
             optimizer=int(adam),
             support=_support_bits(run),
             degree=run.task.link.degree if isinstance(run.task, SingleIndex) else 0,
-            ties=run.task.ties if isinstance(run.task, Parity) else 0.0,
+            ties=float(run.task.ties) if isinstance(run.task, Parity) else 0.0,
         )
         factors = lowered[0].factors
         self.members = batches.Members(
