@@ -39,8 +39,12 @@ def median_time(
     times = np.array([time_to_target(axis, fit, target, higher_is_better) for fit in fits])
     times = np.maximum(times, axis[1])
 
+    end = float(axis[-1])
+
     def bounds(rows: NDArray[np.int64]) -> tuple[float, float]:
-        return float(np.median(np.minimum(times[rows], axis[-1]))), float(np.median(times[rows]))
+        ordered, num = np.sort(times[rows]), len(rows)  # np.median takes ten times as long, thousands of times
+        low, high = float(ordered[(num - 1) // 2]), float(ordered[num // 2])
+        return (min(low, end) + min(high, end)) / 2, (low + high) / 2
 
     return bounds
 
