@@ -10,6 +10,7 @@ import shutil
 import subprocess
 import sys
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -72,22 +73,44 @@ def headstart_says(capsys, *args):
     return capsys.readouterr().out
 
 
-# Lightning's own, on a machine of its liking or not.
-@pytest.mark.filterwarnings("ignore:.*LeafSpec.*:FutureWarning", "ignore:.*does not have many workers.*")
-@pytest.mark.parametrize("path", [p for p in PAGES if blocks(p.read_text())], ids=lambda path: path.stem)
-def test_the_code_of_a_page_runs_from_top_to_bottom_and_prints_what_the_page_shows(path, desk, capsys):
-    text = path.read_text()
-    write_files(text, desk)
+def with_code():
+    """The pages with code of their own: that of the first page is the README's, whose tests run it."""
+    own = [path for path in PAGES if path.stem != "index" and blocks(path.read_text())]
+    return [pytest.param(p, id=p.stem, marks=pytest.mark.slow if p.parent.name == "tutorials" else ()) for p in own]
+
+
+def run_page(path, capsys, changed=lambda code: code):
+    """Run the code of a page from top to bottom; yields what each block prints with what the page shows of it."""
     namespace = {"__name__": "page"}
     threads = torch.get_num_threads()
     try:
-        for block in PYTHON.finditer(text):
-            exec(compile(block["code"], path.name, "exec"), namespace)
-            printed = capsys.readouterr().out
-            if block["printed"]:
-                assert_alike(printed, block["printed"])
+        for block in PYTHON.finditer(path.read_text()):
+            exec(compile(changed(block["code"]), path.name, "exec"), namespace)
+            yield capsys.readouterr().out, block["printed"]
     finally:
         torch.set_num_threads(threads)
+
+
+# Lightning's own, on a machine of its liking or not.
+@pytest.mark.filterwarnings("ignore:.*LeafSpec.*:FutureWarning", "ignore:.*does not have many workers.*")
+@pytest.mark.parametrize("path", with_code())
+def test_the_code_of_a_page_runs_from_top_to_bottom_and_prints_what_the_page_shows(path, desk, capsys):
+    write_files(path.read_text(), desk)
+    for printed, shown in run_page(path, capsys):
+        if shown:
+            assert_alike(printed, shown)
+
+
+@pytest.mark.parametrize("path", sorted(DOCS.glob("tutorials/*.md")), ids=lambda path: path.stem)
+def test_the_code_of_a_tutorial_runs_with_one_seed_and_prints_what_the_page_shows_of_it(path, desk, capsys):
+    compared = 0
+    for printed, shown in run_page(path, capsys, partial(re.sub, r"(seeds=|in range\()\d\b", r"\g<1>1")):
+        lines = zip(printed.splitlines(), (shown or "").splitlines(), strict=True)
+        for mine, whole in lines:
+            # A number per seed, of which this is the first, or a mean over seeds, of which none is far.
+            assert_alike(mine, " ".join(whole.split()[: len(mine.split())]))
+            compared += 1
+    assert compared >= 4
 
 
 def assert_alike(printed, shown):

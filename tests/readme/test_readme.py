@@ -2,11 +2,11 @@
 
 import re
 import subprocess
-import sys
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
+import torch
 
 import headstart as hs
 from headstart.lab.overview import BEGIN, END, SPEED_BEGIN, SPEED_END, speed_table, studies_table
@@ -26,25 +26,33 @@ def training_step(batch):
 LINES, WIN, LAB = re.findall(r"```python\n(.*?)```", README, re.S)
 
 
-def printed_by(code, folder):
-    done = subprocess.run([sys.executable, "-c", code], cwd=folder, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    return done.stdout
+@pytest.fixture
+def printed_by(tmp_path, monkeypatch, capsys):
+    """Run code in an empty folder; returns what it prints."""
+    monkeypatch.chdir(tmp_path)
+    threads = torch.get_num_threads()
+
+    def printed_by(code):
+        exec(compile(code, "README.md", "exec"), {"__name__": "readme"})
+        return capsys.readouterr().out
+
+    yield printed_by
+    torch.set_num_threads(threads)
 
 
-def test_the_three_lines_train_on_a_few_rows_first_and_on_all_in_the_end(tmp_path):
+def test_the_three_lines_train_on_a_few_rows_first_and_on_all_in_the_end(printed_by):
     shorter = LINES.replace("10_000", "2_400")
     assert shorter != LINES
-    said = printed_by(f"{OWN}{shorter}\nprint(len(seen), len(set(seen[:6400])), len(set(seen)))", tmp_path)
+    said = printed_by(f"{OWN}{shorter}\nprint(len(seen), len(set(seen[:6400])), len(set(seen)))")
     assert said.split()[0] == str(2400 * 64)
     assert int(said.split()[1]) == 200  # 1/320 of all
     assert int(said.split()[2]) == 64_000
 
 
-def test_subsets_first_win_as_the_first_example_shows(tmp_path):
+def test_subsets_first_win_as_the_first_example_shows(printed_by):
     printed, shown = (
         {line[:14].strip(): [float(number) for number in line[14:].split()] for line in text.splitlines()}
-        for text in (printed_by(WIN, tmp_path), re.search(r"```text\n(all rows.*?)```", README, re.S)[1])
+        for text in (printed_by(WIN), re.search(r"```text\n(all rows.*?)```", README, re.S)[1])
     )
     assert printed.keys() == shown.keys() == {"all rows", "subsets first"}
     for name, numbers in shown.items():
@@ -52,9 +60,9 @@ def test_subsets_first_win_as_the_first_example_shows(tmp_path):
     assert min(printed["subsets first"]) > max(printed["all rows"])
 
 
-def test_a_small_set_wins_in_the_example_of_a_run(tmp_path):
+def test_a_small_set_wins_in_the_example_of_a_run(printed_by):
     assert len(LAB.strip().splitlines()) <= 20
-    online, small = re.findall(r"^600 +(\S+)$", printed_by(LAB, tmp_path), re.M)
+    online, small = re.findall(r"^600 +(\S+)$", printed_by(LAB), re.M)
     assert float(small) > 0.95 > 0.85 > float(online)
 
 
