@@ -174,12 +174,13 @@ def test_explain_names_engine_time_and_memory_without_training(call):
     assert all({"arm", "engine", "runs", "seconds_a_run", "megabytes_a_run"} <= set(row) for row in rows)
 
 
+@pytest.mark.usefixtures("no_pictures")
 def test_a_second_run_trains_nothing_and_more_seeds_extend_it(call, smoke_store, tmp_path):
     path = tmp_path / "own.sqlite"  # other tests count the seeds of the shared one
     with sqlite3.connect(smoke_store) as source, sqlite3.connect(path) as copy:
         source.backup(copy)
     args = ["run", STUDY, "--preset", "smoke", "--jobs", "1", "--store", str(path), "--json"]
-    first = json.loads(call(*args)[1])
+    (first,) = json.loads(call("check", "--json", "--store", str(path))[1])  # as the first run left it
     code, out, err = call(*args)
     assert code == 0
     assert json.loads(out)["claims"] == first["claims"]
@@ -221,6 +222,7 @@ def damaged(path, statement):
     db.close()
 
 
+@pytest.mark.usefixtures("no_pictures")
 def test_a_corrupt_chunk_and_a_newer_format_are_one_line_errors_and_repair_mends_the_first(call, smoke_store, tmp_path):
     path = tmp_path / "copy.sqlite"
     with sqlite3.connect(smoke_store) as source, sqlite3.connect(path) as copy:
@@ -228,7 +230,7 @@ def test_a_corrupt_chunk_and_a_newer_format_are_one_line_errors_and_repair_mends
     source.close()
     copy.close()
     args = ["run", STUDY, "--preset", "smoke", "--jobs", "1", "--store", str(path), "--json", "--repair"]
-    before = json.loads(call(*args)[1])["claims"]
+    before = json.loads(call("check", "--json", "--store", str(path))[1])[0]["claims"]
     damaged(path, "UPDATE curves SET data = zeroblob(length(data)) WHERE metric = 'test_accuracy'")
     code, _, err = call("show", STUDY, "--store", str(path))
     assert (code, err.count("\n")) == (2, 1)

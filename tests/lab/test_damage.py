@@ -11,7 +11,7 @@ import pytest
 from small_runs import Powers, parity_run
 
 import headstart as hs
-from headstart.cli import main
+from headstart.cli import experiment, main
 from headstart.lab.arms import FIRST_SELECTION_SEED
 from headstart.lab.schema import SEALED
 from headstart.lab.store import repair_store
@@ -20,6 +20,15 @@ from headstart.lab.workers import Serial
 sys.path.insert(0, str(Path(__file__).parents[1] / "studies"))
 CHOICES = []
 STUDY = str(Path(__file__).parents[1] / "studies" / "users_study.py")
+
+
+@pytest.fixture(scope="module", autouse=True)
+def no_pictures():
+    """Runs of the study draw it too, which takes longer than the rest."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(experiment, "save_figure", lambda figure, path: path)
+        patch.setattr(hs.Study, "draw", lambda study, results: None)
+        yield
 
 
 @pytest.fixture(scope="module")

@@ -22,6 +22,7 @@ QUICK = {
     "grok_transfer/fnn_to_fnn",
     "grok_transfer/weak_model_quality",
 }
+USERS_STUDY = Path(__file__).parent / "users_study.py"
 PRESETS = ("smoke", "laptop", "desk", "paper")
 RUNNING = [
     pytest.param(study, id=name, marks=() if name in QUICK else pytest.mark.slow)
@@ -87,15 +88,16 @@ def test_rates_behind_a_primary_claim_are_chosen_on_enough_seeds(study):
         assert not compared & swept or knobs.num_selection_seeds >= least
 
 
-def test_another_first_seed_replicates_a_study_on_new_seeds_at_the_same_learning_rates(tmp_path):
-    study = find("less_data/mini_and_full_batch_mlp")
+def test_another_first_seed_replicates_a_study_on_new_seeds_at_the_same_learning_rates(tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(str(USERS_STUDY.parent))
+    study = find(str(USERS_STUDY))
     with hs.open_store(tmp_path / "s.sqlite") as store:
         one, other = (
             conduct(study, "smoke", study.knobs("smoke", {"first_seed": seed}), store, Silent()) for seed in ("0", "50")
         )
     assert one.report["choices"] == other.report["choices"]
     assert one.report["claims"] != other.report["claims"]
-    assert {s.seed for many in other.results.summaries.values() for s in many} == {50, 51, 52}
+    assert {s.seed for many in other.results.summaries.values() for s in many} == {50, 51}
     with pytest.raises(hs.HeadstartError, match="first_seed=-1"):
         study.knobs("smoke", {"first_seed": "-1"})
 
@@ -123,9 +125,6 @@ def test_a_study_is_found_by_its_name_without_importing_any_other():
     assert done.returncode == 0, done.stderr
     assert set(done.stdout.split()) & set(names()) == {"less_data/no_gap"}
     assert set(names()) == set(all_studies())
-
-
-USERS_STUDY = Path(__file__).parent / "users_study.py"
 
 
 def test_a_study_file_outside_the_package_runs_by_its_path_in_worker_processes(tmp_path, monkeypatch, capsys):
