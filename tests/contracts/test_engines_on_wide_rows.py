@@ -224,6 +224,13 @@ def test_measures_see_the_weights_written_out():
         np.testing.assert_allclose(mine.measured[Distance()][name], array, rtol=1e-9, atol=1e-10)
 
 
+@pytest.mark.parametrize("name", ["descent", "momentum on mini-batches", "phases", "frozen first layer"])
+def test_how_often_a_run_records_does_not_change_it(name):
+    often, seldom = (train(Job(replace(RUNS[name], budget=Budget(24, n)), keep=(Step(24),)))[0] for n in (1, 24))
+    for weight, array in seldom.states[Step(24)].weights.items():
+        assert np.array_equal(often.states[Step(24)].weights[weight], array)
+
+
 def test_the_watch_hears_of_every_record_of_every_job():
     heard = []
     train(GD, MINI, watch=lambda index, step: heard.append((index, step)) or False)

@@ -69,6 +69,8 @@ class Training:
         self.observed: float | None = 0.0 if self.course.adaptive else None
         self.block: tuple[tuple[int, int], int, int] | None = None
         self.picked = torch.empty(0, dtype=torch.int64)
+        # What the first layer makes of the next batch, where a record has asked for it just before.
+        self.ahead: torch.Tensor | None = None
 
     def _set_state(self, state: State) -> None:
         upper = [name for name in self.lowered.names if name != self.first.name]
@@ -102,7 +104,8 @@ class Training:
         """One optimizer step on the mean loss of the batch."""
         taken = self._taken()
         targets, loss = self.rows.train[taken], self.lowered.losses[self.at.leg]
-        h = self.hidden(taken).requires_grad_()
+        h = (self.hidden(taken) if self.ahead is None else self.ahead).requires_grad_()
+        self.ahead = None
         prediction = self.above(h, self.weights)
         gradient, gradients = self._gradients(loss, targets, prediction, h)
         if self.course.adaptive:
@@ -172,22 +175,25 @@ class Training:
     def evaluate(self, active: Sequence[int]) -> NDArray[np.float64]:
         """Test metrics, the same on the batch the next step takes, and weight norms by role."""
         values, taken = [], self._taken()
-        for rows, targets in ((None, self.rows.test), (taken, self.rows.train[taken])):
-            prediction = self.above(self.hidden(rows), self.weights)
+        self.ahead = self.hidden(taken)
+        for h, targets in ((self.hidden(None), self.rows.test), (self.ahead, self.rows.train[taken])):
+            prediction = self.above(h, self.weights)
             values += [targets.mean(metric.score(prediction, targets.y)) for metric in self.run.task.metrics]
             values.append(targets.mean(self.run.loss(prediction, targets.y)))
         squares: dict[str, float] = {}
         for p in self.lowered.parameters:
-            own = self._first_square() if p is self.first else self.weights[p.name].double().square().sum().item()
+            own = self._first_square(taken) if p is self.first else self.weights[p.name].double().square().sum().item()
             squares[p.role] = squares.get(p.role, 0.0) + own
         return np.array([[*values, *(square**0.5 for square in squares.values())]])
 
-    def _first_square(self) -> float:
-        """|c W_0 + B^T X|^2 = c^2 |W_0|^2 + 2 c <B, X W_0^T> + <B, G B>."""
+    def _first_square(self, taken: Taken) -> float:
+        """|c W_0 + B^T X|^2 = c^2 |W_0|^2 + c <B, X W_0^T> + <B, X W^T>; of a full batch the last product is there."""
         c, rows = self.w.scale, self.w.rows
-        crossed = (rows.double() * self.train.double()).sum().item()
-        spanned = (rows.double() * (self.rows.gram @ rows).double()).sum().item()
-        return max(0.0, c * c * self.square + 2 * c * crossed + spanned)
+        every = slice(0, len(rows))
+        whole = isinstance(taken, slice) and taken == every
+        h = self.ahead if whole and self.ahead is not None else self.hidden(every)
+        at_start, now = ((rows * other).sum(dtype=torch.float64).item() for other in (self.train, h))
+        return max(0.0, c * c * self.square + c * at_start + now)
 
     def place(self, member: int) -> Place:
         """Where the run stands."""
