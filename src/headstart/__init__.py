@@ -167,6 +167,7 @@ from headstart.tasks import (
     SingleIndex,
     Split,
     Task,
+    Validation,
     XorClusters,
 )
 
@@ -316,6 +317,7 @@ __all__ = [
     "Transformer",
     "TwoSet",
     "Typical",
+    "Validation",
     "Vectors",
     "Verdict",
     "View",

@@ -31,6 +31,7 @@ from headstart.tasks import (
     SingleIndex,
     Split,
     Task,
+    Validation,
     XorClusters,
     held_out,
     row_numbers,
@@ -165,6 +166,11 @@ FINITE = [
     pytest.param(Row(Split(Parity(6, 2), 0.5), 0, 1, inside(product)), id="split parity"),
     pytest.param(Row(Split(Parity(6, 2), 20, test=30), 0, 1, inside(product)), id="split parity by counts"),
     pytest.param(Row(IMAGES, 1.5, 1.25, lambda task, seed, x: np.rint(255 * x[:, 0])), id="images"),
+    pytest.param(Row(Validation(Parity(40, 4), 300, 50), 0, 1, inside(product)), id="validation of parity"),
+    pytest.param(
+        Row(Validation(Split(Parity(6, 2), 30), 20, 10), 0, 1, lambda task, seed, x: x[:, 0] * x[:, 1]),
+        id="validation of a split",
+    ),
     pytest.param(Row(Measured(str(FILE)), 0, 1, lambda task, seed, x: np.sign(x[:, 0] * x[:, 1])), id="rows on disk"),
 ]
 TASKS = [
@@ -423,6 +429,27 @@ def test_the_two_parts_of_a_split_are_the_population_in_the_stated_shares(task):
         assert sorted(parts) == whole
     fewer = Split(task, 0.25, test=7)
     assert same(held_out(fewer, 3), Split(task, 0.25).sample(3, np.arange(7), Stream.EVALUATION))
+
+
+@pytest.mark.parametrize("task", [Parity(40, 3), Split(Parity(6, 2), 40)], ids=["endless", "finite"])
+def test_a_validation_set_is_cut_from_the_samples_that_others_train_on(task):
+    cut, whole = Validation(task, 30, 10), task.sample(7, np.arange(40))
+    train, test = cut.population(7), held_out(cut, 7)
+    assert np.array_equal(np.concatenate([train.x, test.x]), whole.x)
+    assert np.array_equal(np.concatenate([train.y, test.y]), whole.y)
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: Validation(Parity, 30, 10), "give a task, such as Parity"),
+        (lambda: Validation(Parity(40, 3), 0, 10), "train=0"),
+        (lambda: Validation(Split(Parity(6, 2), 40), 31, 10), "has 40 training rows; use fewer"),
+    ],
+)
+def test_a_validation_set_that_cannot_be_cut_is_refused(make, message):
+    with pytest.raises(HeadstartError, match=message):
+        make()
 
 
 def test_a_task_without_rows_keeps_its_streams():

@@ -8,6 +8,7 @@ from headstart.tasks.rows import Rows, row_numbers
 from headstart.tasks.single_index import Hermite, SingleIndex
 from headstart.tasks.split import Split
 from headstart.tasks.task import RandomlyLabelled, Relabelled, Task, held_out
+from headstart.tasks.validation import Validation
 from headstart.tasks.xor_clusters import XorClusters
 
 __all__ = [
@@ -23,6 +24,7 @@ __all__ = [
     "SingleIndex",
     "Split",
     "Task",
+    "Validation",
     "XorClusters",
     "held_out",
     "row_numbers",

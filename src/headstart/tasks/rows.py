@@ -35,10 +35,15 @@ def row_numbers(
     owner: str, seed: int, ids: NDArray[np.int64], stream: Stream, num_train: int, num_test: int, num_rows: int
 ) -> NDArray[np.int64]:
     """The row of each id: training rows are first in a permutation of all rows that the seed names, test rows next."""
-    ids = np.asarray(ids, dtype=np.int64)
     testing = stream is Stream.EVALUATION
-    num = num_test if testing else num_train
+    ids = check_ids(owner, ids, num_test if testing else num_train, testing)
+    return permute(seed, Stream.TASK, _PERMUTATION_ID, ids + num_train * testing, num_rows)
+
+
+def check_ids(owner: str, ids: NDArray[np.int64], num: int, testing: bool) -> NDArray[np.int64]:
+    """The ids as an array; raise where one is not among the `num` training or test rows there are."""
+    ids = np.asarray(ids, dtype=np.int64)
     if ids.size and not 0 <= ids.min() <= ids.max() < num:
         kind = "test" if testing else "training"
         raise HeadstartError(f"{owner}: there are {num} {kind} rows, and id {ids.max()} was asked for")
-    return permute(seed, Stream.TASK, _PERMUTATION_ID, ids + num_train * testing, num_rows)
+    return ids

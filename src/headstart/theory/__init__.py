@@ -1,5 +1,6 @@
 """Level 3: what predicts without training. Simulators of low-dimensional dynamics, and bounds beside them."""
 
+from headstart.theory.odd_parity import best_on_three, threshold_correlation, two_layer_ceiling
 from headstart.theory.quadratic_neuron import Labels, Neurons, Passage, Shift, run_until, step
 from headstart.theory.sampling_bias import SamplingBias
 from headstart.theory.two_phase import TwoPhase
@@ -54,6 +55,7 @@ __all__ = [
     "Target",
     "TwoPhase",
     "assumptions",
+    "best_on_three",
     "cluster_mean_ratio",
     "descend",
     "embedded",
@@ -70,6 +72,8 @@ __all__ = [
     "step",
     "switch_point",
     "switch_terms",
+    "threshold_correlation",
+    "two_layer_ceiling",
     "unit_features",
     "width_ceiling",
 ]

@@ -26,24 +26,34 @@ NO_EFFECT = lab.Within(0.9, 1.1)
 
 
 @dataclass(frozen=True)
-class ModularKnobs(lab.Knobs):
-    """Modular arithmetic on pairs of symbols, the target, the weak model with its rule, and what sweeps try.
+class TargetKnobs(lab.Knobs):
+    """The accuracy to reach, how long targets train, and what a sweep tries: every combination of the settings.
+
+    `rungs` are numbers of seeds: all combinations are tried on the first so many, the better half on the next.
+    """
+
+    accuracy: float = 0.95
+    steps: int = 3000
+    record_every: int = 5
+    inits: tuple[float, ...] = (0.1, 0.2, 0.3, 0.5, 0.7, 1.0)
+    rates: tuple[float, ...] = (0.001, 0.005, 0.01, 0.05, 0.1)
+    decays: tuple[float, ...] = (0.1, 1.0, 2.0, 3.0, 5.0)
+    rungs: tuple[int, ...] = (2, 4, 8)
+
+
+@dataclass(frozen=True)
+class PairKnobs(TargetKnobs):
+    """Modular arithmetic on pairs of symbols, and the weak model with its rule.
 
     Of the p^2 pairs, `train_share` are for training and `num_test` of the others (None: all) for evaluation. The weak
     model is stopped when it first has `weak_accuracy` on `validation_share` of the training pairs, which it is not
     trained on, so that no test label chooses; one that does not get there in `weak_steps` is begun anew, at most
-    `attempts` times in all. `inits`, `rates` and `decays` are tried in every combination.
+    `attempts` times in all.
     """
 
     modulus: int = 113
     train_share: float = 0.25
     num_test: int | None = None
-    accuracy: float = 0.95
-    dim: int = 128
-    width: int = 512
-    depth: int = 3
-    steps: int = 3000
-    record_every: int = 5
     weak_dim: int = 4
     weak_width: int = 16
     weak_init: float = 0.5
@@ -53,18 +63,23 @@ class ModularKnobs(lab.Knobs):
     weak_accuracy: float = 0.5
     validation_share: float = 0.1
     attempts: int = 10
-    inits: tuple[float, ...] = (0.1, 0.2, 0.3, 0.5, 0.7, 1.0)
-    rates: tuple[float, ...] = (0.001, 0.005, 0.01, 0.05, 0.1)
-    decays: tuple[float, ...] = (0.1, 1.0, 2.0, 3.0, 5.0)
-    rungs: tuple[int, ...] = (2, 4, 8)
 
 
-def modular_task(k: ModularKnobs, operation: Operation = Operation.ADDITION) -> Split:
+@dataclass(frozen=True)
+class ModularKnobs(PairKnobs):
+    """The same with a target that is a network of layers over a table of `dim` columns."""
+
+    dim: int = 128
+    width: int = 512
+    depth: int = 3
+
+
+def modular_task(k: PairKnobs, operation: Operation = Operation.ADDITION) -> Split:
     """Pairs (a, b) of symbols with their residue, split into training and test pairs."""
     return Split(ModularArithmetic(k.modulus, base=k.modulus, operation=operation), k.train_share, k.num_test)
 
 
-def modular_run(k: ModularKnobs, model: Model, operation: Operation = Operation.ADDITION, steps: int = 0) -> Run:
+def modular_run(k: PairKnobs, model: Model, operation: Operation = Operation.ADDITION, steps: int = 0) -> Run:
     """Full-batch AdamW on cross-entropy; the sweep sets initial scale, rate and decay."""
     return Run(
         task=modular_task(k, operation),
@@ -83,7 +98,7 @@ def target_model(k: ModularKnobs, rank: int | None = None) -> MLP:
     return MLP(k.width, k.depth, bias=False, embedding=Embedding(k.dim, rank=rank))
 
 
-def weak_run(k: ModularKnobs, operation: Operation = Operation.ADDITION, validated: bool = True) -> Run:
+def weak_run(k: PairKnobs, operation: Operation = Operation.ADDITION, validated: bool = True) -> Run:
     """The weak model: two layers over a table of few dimensions, at fixed settings.
 
     With `validated` its test rows are the last rows of the target's training rows, and it trains on the others.
@@ -104,7 +119,7 @@ def weak_run(k: ModularKnobs, operation: Operation = Operation.ADDITION, validat
 
 
 def weak_source(
-    k: ModularKnobs, operation: Operation = Operation.ADDITION, accuracy: float | None = None, validated: bool = True
+    k: PairKnobs, operation: Operation = Operation.ADDITION, accuracy: float | None = None, validated: bool = True
 ) -> First:
     """The first attempt at the weak model that gets to its accuracy, and what all attempts cost."""
     reaches = Reaches("test_accuracy", k.weak_accuracy if accuracy is None else accuracy)
@@ -116,7 +131,7 @@ def transfer(source: Run | First, shuffled: bool = False) -> From:
     return From(source, via=TransferEmbedding(shuffled))
 
 
-def grid(k: ModularKnobs) -> lab.Sweep:
+def grid(k: TargetKnobs) -> lab.Sweep:
     """Initial scale, rate and decay in every combination, by successive halving on the endpoint of the claims."""
     return lab.Sweep(
         (
@@ -130,7 +145,7 @@ def grid(k: ModularKnobs) -> lab.Sweep:
 
 
 def arm(
-    k: ModularKnobs,
+    k: PairKnobs,
     name: str,
     label: str,
     model: Model,
