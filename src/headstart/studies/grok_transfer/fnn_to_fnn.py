@@ -22,7 +22,7 @@ Errata    Configurations were chosen by 90% (A.3.1) or 99% (Section 4.1) of the 
           The target's rate for transfer on addition is 0.005 in A.3.1 and 0.001 in A.3.3.
 Shrunk    The laptop preset has p = 59 instead of 113, width 128 over 64 dimensions instead of 512 over 128, and a
           coarse part of the paper's grid.
-Tried     A first run on the same seeds ended after 600 epochs, where 37% (addition) and 25% (multiplication) of the runs
+Tried     A first run on the same seeds ended after 600 epochs, where 37% (addition) and 25% (multiplication) of runs
           from scratch had 95%. Its time gaps by transfer over scratch were 0.16 [0.05, 0.34] and at most 0.47
           [0.13, 0.73], its FLOPs with weak models 0.26 [0.14, 0.42] and 0.53 [0.31, 0.77]. The runs were made longer so
           that the baseline gets there.
