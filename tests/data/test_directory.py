@@ -95,6 +95,15 @@ def test_what_is_there_and_whole_is_left_alone(directory):
     assert said == [f"mine: is there, in {made.folder}"]
 
 
+def test_what_a_kill_left_behind_is_swept(directory):
+    write_idx(directory / "mine")
+    gone = subprocess.run([sys.executable, "-c", "import os; print(os.getpid())"], capture_output=True, text=True)
+    for place in (directory, directory / "rows"):
+        (place / f".headstart-{gone.stdout.strip()}-half.tmp").mkdir(parents=True)
+    fill("mine", say=quiet)
+    assert not list(directory.rglob(".headstart-*"))
+
+
 def test_other_rows_may_not_take_a_name_that_is_pinned(directory):
     write_idx(directory / "MNIST" / "raw")
     with pytest.raises(HeadstartError, match=r"not the rows of mnist.*another name"):

