@@ -58,3 +58,38 @@ def test_the_character_model_learns_and_a_stop_in_the_middle_changes_nothing():
     schedule = hs.PhaseSchedule.geometric(first=1 / 320, last=1 / 50, phases=3, steps=40, everything=20)
     whole = module.train(model, optimizer, hs.PhasedLoader(data, schedule, batch_size=32), stop=40)
     assert whole == losses
+
+
+def test_a_weak_embedding_is_compared_with_scratch_and_a_shuffled_one_at_equal_tries(capsys, monkeypatch):
+    module = example("weak_embedding")
+    for name, small in {"WEAK_WIDTH": 4, "WIDTH": 16, "WINDOW": 8, "VOCABULARY": 60}.items():
+        monkeypatch.setattr(module, name, small)
+    ratios = module.main(module.Sizes(8, 10, 2, (100,), (0, 1)))
+    printed = capsys.readouterr().out
+    assert "verdict: " in printed
+    assert ratios["from scratch"].value == 1
+    for arm in set(module.ARMS) - {module.SCRATCH}:
+        assert ratios[arm].low <= ratios[arm].value <= ratios[arm].high
+        assert f"{arm}, tries counted: " in printed
+
+
+def test_the_examples_verdict_is_that_of_the_whole_interval():
+    verdict = example("weak_embedding").verdict
+    assert verdict(hs.Estimate(0.8, 0.7, 0.9)).startswith("yes")
+    assert verdict(hs.Estimate(1.2, 1.1, 1.3)).startswith("no")
+    assert verdict(hs.Estimate(1.0, 0.9, 1.1)).startswith("undecided")
+
+
+def test_the_examples_compute_counts_the_weak_model_and_every_try(monkeypatch, capsys):
+    module = example("weak_embedding")
+    arms, flops = list(module.ARMS), {"weak model": 10}
+    steps = {arm: [50, 60] for arm in arms} | {module.SCRATCH: [100, 120]}
+    outcome = 3.0, dict.fromkeys([*arms, "weak model"], 0.1), steps, flops | dict.fromkeys(arms, 100)
+    monkeypatch.setattr(module, "Text", lambda: None)
+    monkeypatch.setattr(module, "compare", lambda text, sizes: outcome)
+    ratios = module.main(module.Sizes(steps=200, weak_steps=100, choosing=(7,), seeds=(0, 1)))
+    assert ratios[module.WEAK].value == pytest.approx((5500 + 1000) / 11000)
+    tries = len(module.RATES)
+    assert len(module.WEAK_RATES) == tries
+    counted = (6500 + tries * (20000 + 1000)) / (11000 + tries * 20000)
+    assert ratios[f"{module.WEAK}, tries counted"].value == pytest.approx(counted)

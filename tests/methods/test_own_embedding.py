@@ -331,6 +331,21 @@ def test_the_roles_of_the_factors_are_known():
     assert any(p is untied.tokens.table for p in slow)
 
 
+def test_mup_is_refused_for_a_head_tied_to_factors_and_knows_the_factors_of_an_untied_one():
+    def model(dim, tied):
+        made = Language(dim, tied)
+        hs.transfer_embedding(weak_table(), made)
+        return made
+
+    with pytest.raises(hs.HeadstartError, match="keep_tied=False"):
+        hs.mup_groups(model(DIM, True), model(8, True), lr=0.1)
+    wide = model(DIM, False)
+    groups = hs.mup_groups(wide, model(8, False), lr=0.1)
+    rates = {id(p): group["lr"] for group in groups for p in group["params"]}
+    assert (rates[id(wide.tokens.table)], rates[id(wide.tokens.map)]) == (0.1, 0.1)  # an input's, for Adam
+    assert rates[id(wide.middle.weight)] == pytest.approx(0.05)
+
+
 # Hugging Face
 
 

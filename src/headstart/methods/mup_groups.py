@@ -38,6 +38,11 @@ def mup_groups(
     check_positive("mup_groups", "lr", lr)
     if optimizer not in ("adam", "sgd"):
         raise HeadstartError(f"mup_groups(optimizer={optimizer!r}): choose 'adam' (any adaptive one) or 'sgd'")
+    if any(type(part).__name__ == "LowRankHead" for part in model.modules()):
+        raise HeadstartError(
+            "mup_groups(model=...): its head is tied to a LowRankEmbedding, where no tensor of the head has a width; "
+            "use transfer_embedding(..., merge=True), or keep_tied=False"
+        )
     bases = {one.name: one for one in roles_of(base, roles)}
     parameters = list(roles_of(model, roles))
     if [one.name for one in parameters] != list(bases):
