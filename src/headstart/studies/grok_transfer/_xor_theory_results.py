@@ -64,16 +64,19 @@ def weak_models(results: lab.Results, noise: float, three: bool = True) -> list[
 
 @dataclass(frozen=True)
 class StepError:
-    """The mean test error after some steps of a variant, over weak models with three features. No arm is looked at."""
+    """The mean error after some steps of a variant, over weak models with three features. No arm is looked at."""
 
     variant: str
     noise: float
     steps: int = 1
+    test: bool = True
     arms: tuple[str, ...] = ()
 
     def __call__(self, results: lab.Results) -> lab.Estimate:
         """The error with its interval."""
-        return mean(np.array([arrays[self.variant][self.steps, 1] for arrays in weak_models(results, self.noise)]))
+        return mean(
+            np.array([arrays[self.variant][self.steps, int(self.test)] for arrays in weak_models(results, self.noise)])
+        )
 
 
 @dataclass(frozen=True)

@@ -198,6 +198,15 @@ def step_claims(k: Knobs) -> list[lab.Claim]:
             statement = f"{at}, U as assumed, {words}: test error after one step is below {SMALL_ERROR:.0%}"
             out.append(lab.Claim(f"{prefix}_{1 / noise:.0f}", statement, "exp(-Omega(log^2 n))",
                                  lab.below(SMALL_ERROR), ideal_error(f"{prefix}_{noise:.5f}")))  # fmt: skip
+    for variant in ("theorem", "as_learned"):
+        at = f"eps = 1/{1 / largest:.0f}, {VARIANTS[variant]}"
+        out += [
+            lab.Claim(f"{variant}_fits", f"{at}: training error after one step is below 1/n", "all training rows",
+                      lab.below(1 / k.samples), StepError(variant, largest, test=False)),
+            lab.Claim(f"{variant}_goes_on", f"{at}: test error after {k.step_steps} steps is below {SMALL_ERROR:.0%}",
+                      "continues to generalise (Fig. 9)", lab.below(SMALL_ERROR),
+                      StepError(variant, largest, k.step_steps)),
+        ]  # fmt: skip
     for name, event in EVENTS.items():
         statement = f"{name.replace('_', ' ')}, eps = 1/{1 / least:.0f}: {event.says}: the share is above {HIGH:.0%}"
         bound = event.least(k.samples, k.width, k.dim, least, ideal(k, least).complement)
