@@ -196,6 +196,17 @@ def test_the_horizon_is_common_to_both_arms_on_the_axis_shown():
         hs.TimeRatio("s", "l", 0.74, of="median seed", horizon=50)
 
 
+def test_a_later_horizon_holds_where_all_runs_of_the_arm_that_ends_first_arrive():
+    ratio = hs.TimeRatio("s", "l", 0.74, "samples", horizon=6400)
+    arrived = ratio(results([20, 30], [40, 50], batch=(1, 64)))
+    assert (arrived.horizon, arrived.arrivals) == (6400, 1)
+    assert arrived.value == pytest.approx(
+        24.8 / (64 * 44.8), rel=0.01
+    )  # an accuracy of 0.74 lies just before each jump
+    assert ratio(results([20, None], [40, 50], batch=(1, 64))).horizon == 100
+    assert ratio(results([20, 30], [40, None], batch=(1, 64))).horizon == 6400
+
+
 def test_the_cost_of_sources_is_on_the_axis_if_it_is_asked_for():
     made = results([20, 30, 20], [60, 60, 60])
     costly = hs.Traces(tuple(replace(trace, before=hs.Cost(steps=40)) for trace in made.traces["s"]))

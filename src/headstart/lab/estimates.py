@@ -59,7 +59,8 @@ class TimeRatio:
 
     `axis` is "steps", "samples" or "flops", with `total` including what the runs that an arm started from had cost. Of
     the restricted mean, runs that miss the target count with the `horizon`, one for both arms: by default the least at
-    which a run of either ends. For the other two, which `of` names, an arm that misses the target within its budget is
+    which a run of either ends; a later one that is given holds as far as all runs of an arm that ends before it arrive.
+    For the other two, which `of` names, an arm that misses the target within its budget is
     censored: its time is anywhere from its budget to infinity, and the interval reaches as far as that allows. The
     bootstrap pairs arms by seed.
     """
@@ -92,9 +93,21 @@ class TimeRatio:
         return np.array([own + (getattr(trace.before, self.axis) if self.total else 0) for trace in traces])
 
     def common_horizon(self, results: Results) -> float:
-        """Where times of both arms end."""
-        least = min(float(self._axes(results, arm)[:, -1].min()) for arm in self.arms)
-        return least if self.horizon is None else min(least, self.horizon)
+        """Where times of both arms end.
+
+        Beyond the end of an arm its times are known only if all its runs have arrived, so a `horizon` may lie there.
+        """
+        ends = {arm: float(self._axes(results, arm)[:, -1].min()) for arm in self.arms}
+        least = min(ends.values())
+        if self.horizon is None or self.horizon <= least:
+            return least if self.horizon is None else self.horizon
+        return min([self.horizon, *(end for arm, end in ends.items() if not self._all_arrive(results, arm, end))])
+
+    def _all_arrive(self, results: Results, arm: str, end: float) -> bool:
+        """Whether every run of an arm is at the target before it ends."""
+        higher = results.metric(arm).higher_is_better
+        times = restricted_times(self._axes(results, arm), results.curves(arm), self.target, higher, end)
+        return bool((times < end).all())
 
     def times(self, results: Results, arm: str) -> Any:
         """min(T, horizon) of each seed of an arm."""

@@ -7,9 +7,10 @@ Claim     A network of width 2048 fits its rows at once and generalises long aft
 Setting   y = x_1 x_2, all other coordinates +-0.05, n = 400 rows, exponential loss, full-batch gradient descent with
           decay on both layers, no biases. The wide network begins as PyTorch does; the weak ones as N(0, 0.01) and
           N(0, 0.0001). A target f(x) = sum_j a_j relu(<v_j, U^T x>) has the weak model's first layer as U, from the end
-          of its training, and begins otherwise as PyTorch does. U stays as it is, as in Section 3.3; one arm trains U
-          too. All arms keep the paper's settings; nothing is tuned for any of them but in the last comparison. An
-          output of exactly 0 is wrong, as sgn(0) = 0.
+          of its training, and begins otherwise as PyTorch does. Three neurons are tried four times, and the attempt
+          with the least training loss passes U on; all four count as cost. U stays as it is, as in Section 3.3; one
+          arm trains U too. All arms keep the paper's settings; nothing is tuned for any of them but in the last
+          comparison. An output of exactly 0 is wrong, as sgn(0) = 0.
 Measured  The time gap, the first step of 95% on test rows less the first of 95% on training rows; the restricted mean
           step of 95%, transfer over scratch, and the FLOPs to it with the weak model's; accuracies at the end; the
           share of weak models with three features: neurons whose two signal weights are within a factor 2, at least a
@@ -22,6 +23,8 @@ Open      "Learning rate 0.1, weight decay 0.1" is read as PyTorch's, (1 - 0.1 x
           said; 1000 steps, after which 4e-5 of its start is left.
 Tried     U trained with the rest (footnote 2: "our result will not be affected") fits the training rows through the
           80,000 noise coordinates within two steps and stays near the weak model's accuracy.
+          A first run on the same seeds took U from one attempt: 5 of 8 ended at 75%, and the time gap on U over that
+          from scratch was 1.1 [0.2, 2.2], since the others had two features or one. Attempts were added after it.
 Errata    A.3.2 has "weight decay 0, 1" for the width of 3.
 """
 
@@ -36,7 +39,7 @@ import headstart.lab as lab
 from headstart.measures import Every
 from headstart.methods import TransferFirstLayer
 from headstart.models import MLP, Embedding
-from headstart.run import From
+from headstart.run import Best, From
 from headstart.studies.grok_transfer import NO_EFFECT, PAPER_TITLE, draw_grokking
 from headstart.studies.grok_transfer._xor import WEAK_WIDTH, PassedOn, XorKnobs, weak_run, xor_run
 from headstart.theory import learned_features
@@ -52,9 +55,10 @@ CORNER_COLOURS = {(1, 1): "#0072B2", (-1, -1): "#56B4E9", (-1, 1): "#D55E00", (1
 
 @dataclass(frozen=True)
 class Knobs(XorKnobs):
-    """The length of targets, the accuracy that counts, and what the comparison that is tuned on both sides tries."""
+    """The length of targets, attempts at three neurons, the accuracy that counts, and what the tuned arms try."""
 
     steps: int = 300
+    attempts: int = 4
     accuracy: float = 0.95
     tuned_width: int = 256
     tuned_rates: tuple[float, ...] = (0.03, 0.1, 0.3)
@@ -89,8 +93,10 @@ def target(
 ) -> Any:
     """The wide network on what a weak model passes on."""
     model = MLP(width or k.width, bias=False, embedding=Embedding(weak_width, fixed=not trained))
-    start = From(weak_run(k, weak_width), via=TransferFirstLayer(shuffled))
-    return replace(xor_run(k, model, k.steps), start=start)
+    weak = weak_run(k, weak_width)
+    attempts = tuple(replace(weak, attempt=number) for number in range(k.attempts))
+    source = Best(attempts, "train_loss") if weak_width == WEAK_WIDTH else weak
+    return replace(xor_run(k, model, k.steps), start=From(source, via=TransferFirstLayer(shuffled)))
 
 
 def arms(k: Knobs) -> list[lab.Arm]:
@@ -185,6 +191,10 @@ def claims(k: Knobs) -> list[lab.Claim]:
     near = 1.5 * k.num_test**-0.5  # three standard errors of a share of test rows near one half
     primary, secondary, control = lab.Kind.PRIMARY, lab.Kind.SECONDARY, lab.Kind.CONTROL
     new, old = "transfer_three", "scratch"
+
+    def whole(width: int) -> float:  # FLOPs of a run from scratch to its end: where times of both arms end
+        return lab.training_cost(xor_run(k, MLP(width, bias=False), k.steps)).flops
+
     rows: list[tuple[Any, ...]] = [
         ("fits", "from scratch all training rows are right after fewer than 6 steps", "by the fifth epoch (Fig. 4a)",
          lab.below(6.0), OfSeeds(old, fit_step), primary),
@@ -201,7 +211,8 @@ def claims(k: Knobs) -> list[lab.Claim]:
         ("time", "steps to 95% on U over those from scratch, without the weak model's, are below 1", "no delay",
          lab.below(1.0), lab.TimeRatio(new, old, k.accuracy), secondary, NO_EFFECT),
         ("cost", "FLOPs to 95% with the weak model's, on U over scratch, are below 1", "negligible (Section 3.3)",
-         lab.below(1.0), lab.TimeRatio(new, old, k.accuracy, "flops", total=True), primary, NO_EFFECT),
+         lab.below(1.0), lab.TimeRatio(new, old, k.accuracy, "flops", horizon=whole(k.width), total=True), primary,
+         NO_EFFECT),
         ("beats_weak", "on U the target ends above the weak model: the difference is above 0", "Section 3.3",
          lab.above(0.0), lab.FinalDifference(new, "weak_three"), primary),
         ("trained", "with U trained too the target ends at 95% or more", "not affected (footnote 2)",
@@ -216,8 +227,8 @@ def claims(k: Knobs) -> list[lab.Claim]:
          "not tuned", lab.below(1.0), lab.TimeRatio("tuned_transfer", "tuned_scratch", k.accuracy), secondary,
          NO_EFFECT),
         ("tuned_cost", f"both tuned, width {k.tuned_width}: FLOPs with the weak model's are below 1", "not tuned",
-         lab.below(1.0), lab.TimeRatio("tuned_transfer", "tuned_scratch", k.accuracy, "flops", total=True), secondary,
-         NO_EFFECT),
+         lab.below(1.0), lab.TimeRatio("tuned_transfer", "tuned_scratch", k.accuracy, "flops",
+         horizon=whole(k.tuned_width), total=True), secondary, NO_EFFECT),
     ]  # fmt: skip
     return [lab.Claim(id, words, says, rule, estimate, kind, *smallest)
             for id, words, says, rule, estimate, kind, *smallest in rows]  # fmt: skip
