@@ -1,12 +1,17 @@
 """The kernels of a look-up beside the operation they stand for, and how they come into a traced step."""
 
+import numpy as np
 import pytest
 import torch
 from torch.func import grad, vmap
 from torch.fx.experimental.proxy_tensor import make_fx
 
+import headstart as hs
+from headstart.engines import Job
+from headstart.engines.ensemble import Ensemble
 from headstart.engines.ensemble.kernels import with_kernels
 from headstart.engines.ensemble.lookup import KERNELS, backward, forward
+from headstart.engines.loop import Loop
 from headstart.models.lookup import BACKWARD, FORWARD, looked_up
 
 
@@ -57,3 +62,23 @@ def test_a_traced_step_calls_the_kernels_on_the_processor_and_the_operation_else
         assert {node.target for node in graph.graph.nodes} & {*KERNELS, FORWARD, BACKWARD} == expected
         if device == "cpu":
             assert torch.allclose(graph(tables, x), step(tables, x), atol=1e-5)
+
+
+@pytest.mark.slow
+def test_a_decoder_of_two_symbols_trains_as_in_the_loop_alone_or_in_company():
+    run = hs.Run(
+        hs.Split(hs.ModularArithmetic(5, base=5), train=0.5),
+        hs.Transformer(8, 2, heads=2, mlp_width=8, causal=True, readout="last", bias=False),
+        hs.Online(),
+        hs.CrossEntropy(),
+        hs.AdamW(0.01, weight_decay=1.0),
+        hs.FullBatch(),
+        budget=hs.Budget(6, 3),
+    )
+    jobs = [Job(run.at(seed), keep=(hs.Step(6),)) for seed in range(3)]
+    together = list(Ensemble().train(jobs))
+    (alone,) = Ensemble().train(jobs[1:2])
+    (specified,) = Loop().train(jobs[1:2])
+    for name, weight in together[1].states[hs.Step(6)].weights.items():
+        assert np.array_equal(alone.states[hs.Step(6)].weights[name], weight)
+        np.testing.assert_allclose(specified.states[hs.Step(6)].weights[name], weight, rtol=1e-4, atol=1e-5)

@@ -5,6 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
+from torch.fx.experimental.proxy_tensor import make_fx
 
 from headstart.core.encoding import encode
 from headstart.core.errors import HeadstartError
@@ -15,6 +16,7 @@ from headstart.losses import CrossEntropy
 from headstart.methods import LayerScale
 from headstart.models import MLP, Readout, Transformer, Vectors
 from headstart.models.attend import BACKWARD, FORWARD
+from headstart.models.lookup import FORWARD as LOOK_UP
 from headstart.optimizers import SGD
 from headstart.plans import Online
 from headstart.run import Run
@@ -195,3 +197,27 @@ def test_query_key_scales_multiply_the_logits_by_their_square():
 def test_a_query_key_factor_is_a_number_above_zero(factor):
     with pytest.raises(HeadstartError, match=r"LayerScale\(rate="):
         LayerScale.query_key(rate=factor)
+
+
+@pytest.mark.parametrize("options", [{}, {"pre_norm": True, "qk_norm": True, "bias": True}, {"embedding_rank": 3}])
+def test_two_symbols_are_read_by_symbol_where_samples_are_more_and_it_is_the_same_network(options):
+    model = Transformer(8, 3, heads=2, causal=True, readout="last", **({"bias": False} | options))
+    module = load(model, Signature((2,), symbols=5, outputs=(5,))).double()
+    x = torch.cartesian_prod(torch.arange(5), torch.arange(5))
+    cotangent = torch.sin(torch.arange(125.0, dtype=torch.float64)).view(25, 5)
+
+    def gradients(out):
+        return torch.autograd.grad((out * cotangent).sum(), list(module.parameters()))
+
+    together = module(x)
+    by_sample = torch.cat([module(part) for part in x.split(5)])
+    assert torch.allclose(together, by_sample, rtol=1e-12, atol=1e-14)
+    for mine, theirs in zip(gradients(together), gradients(by_sample), strict=True):
+        assert torch.allclose(mine, theirs, rtol=1e-10, atol=1e-13)
+
+
+def test_only_where_there_are_more_samples_than_symbols_is_anything_looked_up_by_symbol():
+    module = load(Transformer(8, causal=True, readout="last"), Signature((2,), symbols=5, outputs=(5,)))
+    for num, calls in ((5, False), (6, True)):
+        graph = make_fx(module)(torch.zeros(num, 2, dtype=torch.int64)).graph
+        assert any(node.target is LOOK_UP for node in graph.nodes) == calls

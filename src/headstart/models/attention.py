@@ -12,6 +12,7 @@ from headstart.core.roles import Role
 from headstart.core.signature import Signature
 from headstart.models.activations import torch_function
 from headstart.models.attend import attend
+from headstart.models.lookup import looked_up
 
 _EPS = 1e-6
 # A `Transformer`, whose module imports this one.
@@ -72,22 +73,52 @@ class _Block(torch.nn.Module):
         attended = self._attention(x, length, last)
         if last:
             h = h.reshape(-1, length, h.shape[-1])[:, -1]
+        return self._after(h, attended)
+
+    def _after(self, h: torch.Tensor, attended: torch.Tensor) -> torch.Tensor:
+        """What was attended to, and the MLP, added to the stream."""
         h = h + self.projection(attended)
         x = h if self.mlp_norm is None else self.mlp_norm(h)
         return h + self.down(self.activation(self.up(x)))
+
+    def pair(self, first: torch.Tensor, second: torch.Tensor, x: torch.Tensor, last: bool) -> tuple[Any, torch.Tensor]:
+        """The two streams of a decoder on two symbols x [n, 2]: the first by symbol, the second by symbol or sample.
+
+        The first token sees itself alone, so that its stream depends on its symbol alone, [symbols, width]. The second
+        sees both. Its stream is by symbol before the first block, and by sample, [n, width], behind every block. With
+        two keys softmax is sigmoid(l), l the difference of the logits, and the output v_2 + sigmoid(l) (v_1 - v_2).
+        """
+        norm = self.attention_norm or torch.nn.Identity()
+        a, b = norm(first), norm(second)
+        value = self.value(a)
+        ours = [second, self._normed(self.query(b), self.query_norm), self._normed(self.key(b), self.key_norm)]
+        ours.append(self.value(b))
+        k, v = (_rows(t, x[:, :1]) for t in (self._normed(self.key(a), self.key_norm), value))
+        if len(second) != len(x):
+            ours = [_rows(t, x[:, 1:]) for t in ours]
+        second, q, own_k, own_v = ours
+        apart = (len(x), self.model.heads, -1)
+        logits = (q * (k - own_k)).reshape(apart).sum(dim=2, keepdim=True) * (q.shape[1] // apart[1]) ** -0.5
+        attended = own_v + (torch.sigmoid(logits) * (v - own_v).reshape(apart)).reshape(q.shape)
+        return None if last else self._after(first, value), self._after(second, attended)
+
+    def _normed(self, y: torch.Tensor, norm: _Norm | None) -> torch.Tensor:
+        """Queries or keys [n, width], each head normalised by itself."""
+        return y if norm is None else norm(y.reshape(len(y), self.model.heads, -1)).reshape(y.shape)
 
     def _attention(self, x: torch.Tensor, length: int, last: bool) -> torch.Tensor:
         """With `last`, no other token is read, so that no other needs to attend."""
         model, width = self.model, x.shape[-1]
         tokens = x.reshape(-1, length, width)[:, -1] if last else x
         q, k, v = self.query(tokens), self.key(x), self.value(x)
-        if self.query_norm is not None and self.key_norm is not None:
-            q, k = (
-                norm(y.reshape(-1, model.heads, width // model.heads)).reshape(-1, width)
-                for norm, y in ((self.query_norm, q), (self.key_norm, k))
-            )
+        q, k = self._normed(q, self.query_norm), self._normed(k, self.key_norm)
         q, k, v = (y.reshape(-1, num, width) for y, num in ((q, 1 if last else length), (k, length), (v, length)))
         return attend(q, k, v, model.heads, model.causal and not last).reshape(-1, width)
+
+
+def _rows(table: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
+    """The rows of a table [symbols, width] that the symbols x [n, 1] name."""
+    return looked_up(table[None], x)
 
 
 class Network(torch.nn.Module):
@@ -104,9 +135,12 @@ class Network(torch.nn.Module):
         self.blocks = torch.nn.ModuleList(_Block(model, inner) for _ in range(model.depth))
         self.norm = _Norm(model.width) if model.pre_norm else None
         self.readout = _Linear(shapes["readout.weight"], model.bias)
+        self._by_symbol = bool(signature.symbols and self.length == 2 and model.causal and model.readout == "last")
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         """Inputs to predictions."""
+        if self._by_symbol and len(x) > (self.signature.symbols or 0):
+            return self._read(self._second(x))
         if self.signature.symbols is not None:
             tokens = torch.nn.functional.embedding(x, self.embedding())
         else:
@@ -115,6 +149,21 @@ class Network(torch.nn.Module):
         reads_last = self.model.readout == "last"
         for number, block in enumerate(self.blocks, start=1):
             h = block(h, self.length, reads_last and number == len(self.blocks))
+        return self._read(h)
+
+    def _second(self, x: torch.Tensor) -> torch.Tensor:
+        """The last layer's second token of two symbols x [n, 2], [n, width], where the first depends on its own alone.
+
+        Both streams begin by symbol, which is fewer rows than samples.
+        """
+        table = self.embedding()
+        first, second = (table + position for position in self.position.weight)
+        blocks: Any = self.blocks
+        for number, block in enumerate(blocks, start=1):
+            first, second = block.pair(first, second, x, last=number == len(blocks))
+        return second
+
+    def _read(self, h: torch.Tensor) -> torch.Tensor:
         if self.norm is not None:
             h = self.norm(h)
         if self.model.readout == "mean":

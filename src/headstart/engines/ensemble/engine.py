@@ -25,6 +25,8 @@ _LONGEST_PASS, _SHORTEST_PASS = 2**10, 2**6
 # A pass also reads the weights, applies them to tables and adds up their gradients: it should hold this many times as
 # many bytes of activations as there are of weights, or take the longest.
 _WEIGHTS_IN_A_PASS = 4
+# What models do once per symbol of an input of two, they do in every pass: it should take so many samples per symbol.
+_SAMPLES_PER_SYMBOL = 16
 _MOST_MEMBERS = 512
 # Members that each fill the cache still share the dispatch of their operations: worth a factor of two at eight.
 _LEAST_MEMBERS = 8
@@ -92,7 +94,7 @@ class Ensemble:
         weights = sum(4 * prod(p.shape) for p in run.parameters)
         pools = [leg.pool.size or 0 for leg in course.legs]
         pooled = batch if course.batch is None else sum(pools) if course.adaptive else max(pools)
-        rows, passed = run.task.num_test + pooled, min(batch, _LONGEST_PASS)
+        rows, passed = run.task.num_test + pooled, min(batch, max(_LONGEST_PASS, _for_symbols(run)))
         curves = 128 * len(run.budget.recorded_steps())
         return 8.0 * weights + sample * (rows + 2 * batch) + 3 * held * passed + curves
 
@@ -139,9 +141,15 @@ class Ensemble:
         held = each * self.stack_size(run)
         weights = sum(4 * prod(p.shape) for p in run.parameters)
         shortest = min(_LONGEST_PASS, max(_SHORTEST_PASS, _WEIGHTS_IN_A_PASS * weights // each))
-        rows = max(1, self._cache_bytes // held, min(shortest, self.memory_budget / 8 // held))
+        rows = max(1, self._cache_bytes // held, min(max(shortest, _for_symbols(run)), self.memory_budget / 8 // held))
         limits = Limits(int(rows), min(_BLOCK_BYTES, self.memory_budget / 16))
         return Cohort(members, device, limits)
+
+
+def _for_symbols(run: Run) -> int:
+    """How long a pass should be for what is done once per symbol; 0 where nothing is."""
+    signature = run.task.signature
+    return _SAMPLES_PER_SYMBOL * (signature.symbols or 0) if signature.num_inputs <= 2 else 0
 
 
 def _largest_batch(run: Run) -> int:
