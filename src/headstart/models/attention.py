@@ -12,7 +12,7 @@ from headstart.core.roles import Role
 from headstart.core.signature import Signature
 from headstart.models.activations import torch_function
 from headstart.models.attend import attend
-from headstart.models.lookup import looked_up
+from headstart.models.lookup import Table, looked_up
 
 _EPS = 1e-6
 # A `Transformer`, whose module imports this one.
@@ -41,18 +41,6 @@ class _Norm(torch.nn.Module):
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         return x * torch.rsqrt(x.square().mean(dim=-1, keepdim=True) + _EPS) * self.scale
-
-
-class _Table(torch.nn.Module):
-    """Rows A, or, with a map B, the products A B^T."""
-
-    def __init__(self, shape: tuple[int, ...], map_shape: tuple[int, int] | None = None) -> None:
-        super().__init__()
-        self.weight = torch.nn.Parameter(torch.empty(shape))
-        self.map = None if map_shape is None else torch.nn.Parameter(torch.empty(map_shape))
-
-    def forward(self) -> torch.Tensor:
-        return self.weight if self.map is None else self.weight @ self.map.T
 
 
 class _Block(torch.nn.Module):
@@ -129,8 +117,8 @@ class Network(torch.nn.Module):
         vectors = (Role.BIAS, Role.NORM)
         shapes: dict[str, Any] = {p.name: p.shape for p in model.parameters(signature) if p.role not in vectors}
         self.model, self.length, self.signature = model, model.length(signature), signature
-        self.embedding = _Table(shapes["embedding.weight"], shapes.get("embedding.map"))
-        self.position = _Table(shapes["position.weight"])
+        self.embedding = Table(shapes["embedding.weight"], shapes.get("embedding.map"))
+        self.position = Table(shapes["position.weight"])
         inner = {name.split(".")[2]: shape for name, shape in shapes.items() if name.startswith("blocks.0.")}
         self.blocks = torch.nn.ModuleList(_Block(model, inner) for _ in range(model.depth))
         self.norm = _Norm(model.width) if model.pre_norm else None

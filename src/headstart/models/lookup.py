@@ -10,6 +10,20 @@ import torch
 from headstart.models.operation import operation
 
 
+class Table(torch.nn.Module):
+    """The rows A of a table, or, with a map B [dim, rank], the products A B^T. Its values are not set."""
+
+    def __init__(self, shape: tuple[int, ...], map_shape: tuple[int, ...] | None = None) -> None:
+        super().__init__()
+        self.weight = torch.nn.Parameter(torch.empty(shape))
+        self.map = None if map_shape is None else torch.nn.Parameter(torch.empty(map_shape))
+
+    def forward(self, x: torch.Tensor | None = None) -> torch.Tensor:
+        """All rows, or, given real inputs [n, rows], their sums of rows."""
+        rows = self.weight if x is None else x @ self.weight
+        return rows if self.map is None else rows @ self.map.T
+
+
 def looked_up(tables: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
     """sum_j tables[j, x_j]: from tables [places, symbols, width] and symbols int[n, places] to [n, width]."""
     out: torch.Tensor = _LookUp.apply(tables[None], x[None])

@@ -100,7 +100,7 @@ class MLP:
         """The network as a torch module."""
         import torch
 
-        from headstart.models.lookup import looked_up
+        from headstart.models.lookup import Table, looked_up
 
         activation, bias = torch_function(self.activation), self.bias
         symbols, outputs = signature.symbols, signature.outputs
@@ -111,7 +111,7 @@ class MLP:
             def __init__(self) -> None:
                 super().__init__()
                 if tables:
-                    self.embedding = _module(tables)
+                    self.embedding = Table(*tables)
                 # Built on "meta" first, so that no generator is touched; the caller loads the values.
                 self.layers = torch.nn.ModuleList(
                     torch.nn.Linear(fan_in, fan_out, bias=bias, device="meta") for fan_out, fan_in in shapes.values()
@@ -129,8 +129,8 @@ class MLP:
                 if not tables:
                     return first(x)
                 if symbols is None:
-                    return first(self.embedding.mapped(x @ self.embedding.weight))
-                table = self.embedding.mapped(self.embedding.weight)
+                    return first(self.embedding(x))
+                table = self.embedding()
                 if symbols > _MOST_SYMBOLS:
                     return first(torch.nn.functional.embedding(x, table).flatten(1))
                 # W (E_s, E_t) = (W_1 E)_s + (W_2 E)_t: one row per symbol and place instead of one per sample.
@@ -139,20 +139,3 @@ class MLP:
                 return h if first.bias is None else h + first.bias
 
         return Network()
-
-
-def _module(shapes: "list[tuple[int, ...]]") -> Any:
-    """A table and, with two shapes, the map of its rows, as a torch module."""
-    import torch
-
-    class Table(torch.nn.Module):
-        def __init__(self) -> None:
-            super().__init__()
-            self.weight = torch.nn.Parameter(torch.empty(shapes[0]))
-            if len(shapes) > 1:
-                self.map = torch.nn.Parameter(torch.empty(shapes[1]))
-
-        def mapped(self, rows: torch.Tensor) -> torch.Tensor:
-            return torch.nn.functional.linear(rows, self.map) if len(shapes) > 1 else rows
-
-    return Table()
