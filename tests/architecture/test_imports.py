@@ -241,7 +241,7 @@ def test_a_keyed_generator_is_welcome(source):
 
 def test_importing_headstart_is_quick_and_brings_in_no_heavy_library():
     program = (
-        "import sys, time; began = time.perf_counter(); import headstart; took = time.perf_counter() - began; "
+        "import sys, time; began = time.process_time(); import headstart; took = time.process_time() - began; "
         f"print(took, *[name for name in {SLOW_IMPORTS!r} if name in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)

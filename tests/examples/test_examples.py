@@ -39,7 +39,7 @@ def test_subsets_first_learn_parity_sooner_from_every_seed(capsys):
 def test_digits_are_probed(capsys):
     pytest.importorskip("sklearn")
     module = example("digits")
-    outcome = module.main(steps=60, seeds=2)
+    outcome = module.main(steps=40, seeds=2)
     assert isinstance(outcome, hs.Probe)
     assert outcome.verdict is not hs.ProbeVerdict.NOTHING_LEARNED
     assert "Cost: " in capsys.readouterr().out

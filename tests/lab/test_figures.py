@@ -29,6 +29,12 @@ def dense():
     return figure
 
 
+@pytest.fixture(scope="module")
+def usual(dense, tmp_path_factory):
+    """The dense figure as it is drawn, in bytes of a PNG."""
+    return save_figure(dense, tmp_path_factory.mktemp("usual") / "usual.png").read_bytes()
+
+
 def pixels(png):
     return np.asarray(Image.open(io.BytesIO(png)).convert("RGB")).astype(int)
 
@@ -45,8 +51,7 @@ def test_a_small_figure_is_written_as_it_is(tmp_path, plain):
     assert small.read_bytes() == usual.read_bytes()
 
 
-def test_a_dense_figure_takes_a_palette_and_looks_the_same(tmp_path, dense):
-    usual = save_figure(dense, tmp_path / "usual.png").read_bytes()
+def test_a_dense_figure_takes_a_palette_and_looks_the_same(tmp_path, dense, usual):
     small = save_small_figure(dense, tmp_path / "small.png").read_bytes()
     assert len(small) < MOST_BYTES < len(usual)
     one, other = pixels(usual), pixels(small)
@@ -58,8 +63,8 @@ def test_a_dense_figure_takes_a_palette_and_looks_the_same(tmp_path, dense):
     assert save_small_figure(dense, tmp_path / "again.png").read_bytes() == small
 
 
-def test_a_denser_figure_has_fewer_dots_per_inch(tmp_path, dense):
-    palette = len(to_palette(save_figure(dense, tmp_path / "usual.png").read_bytes()))
+def test_a_denser_figure_has_fewer_dots_per_inch(tmp_path, dense, usual):
+    palette = len(to_palette(usual))
     small = save_small_figure(dense, tmp_path / "small.png", most_bytes=palette).read_bytes()
     assert len(small) < palette
     assert round(Image.open(io.BytesIO(small)).info["dpi"][0]) == 150

@@ -154,7 +154,7 @@ def test_a_probe_in_processes_that_is_killed_goes_on(way, tmp_path):
         assert process.poll() is None
         time.sleep(0.05)
     process.send_signal(way)
-    _, said = process.communicate(timeout=60)
+    _, said = process.communicate(timeout=300)
     assert process.returncode == {signal.SIGKILL: -9, signal.SIGTERM: 143, signal.SIGINT: 130}[way], said
     assert "Traceback" not in said
     before = num_stored(tmp_path / "kept")
@@ -200,8 +200,8 @@ def test_a_fault_of_the_users_code_in_a_process_is_one_line(tmp_path, monkeypatc
 
 
 def test_a_problem_that_changed_begins_anew(tmp_path):
-    given = probed_problems.linear_regression()
-    first = hs.probe(given, **QUICK, store=tmp_path / "a.sqlite")
+    given, few = probed_problems.linear_regression(), QUICK | {"steps": 40}
+    first = hs.probe(given, **few, store=tmp_path / "a.sqlite")
     x, y = given["dataset"].tensors
     last = y.clone()
     last[-1] += 1
@@ -213,8 +213,8 @@ def test_a_problem_that_changed_begins_anew(tmp_path):
         {"batch_size": 31},
     ]
     for change in changes:
-        assert hs.probe(given | change, **QUICK, store=tmp_path / "a.sqlite").cost.num_stored == 0, change
-    assert hs.probe(given, **QUICK, store=tmp_path / "a.sqlite").cost.num_stored == first.cost.num_runs
+        assert hs.probe(given | change, **few, store=tmp_path / "a.sqlite").cost.num_stored == 0, change
+    assert hs.probe(given, **few, store=tmp_path / "a.sqlite").cost.num_stored == first.cost.num_runs
 
 
 def test_a_damaged_run_is_trained_again(tmp_path):
