@@ -13,6 +13,7 @@ from headstart.lab.scores import Scored
 from headstart.lab.store import summarise
 from headstart.lab.sweep import Tuned
 from headstart.lab.wording import endpoint
+from headstart.measures import quotient
 
 AXIS = np.arange(0, 101, 10)
 
@@ -104,6 +105,16 @@ def test_the_ratio_of_gaps_has_one_horizon_and_compares_their_means():
 def test_a_large_arm_without_a_gap_counts_with_one_interval_between_records():
     found = hs.TimeGapRatio("s", "l")(made(s=[(20, 50), (20, 50)], l=[(20, 20), (20, 20)]))
     assert found.value == pytest.approx(30 / 10)
+
+
+def test_a_test_time_before_the_training_time_is_a_gap_below_0_and_keeps_the_order_of_bounds():
+    found = hs.TimeGapRatio("s", "l")(made(s=[(60, 20)] * 2, l=[(20, 60), (None, None)]))
+    # The gap of -40 over a mean gap from (40 + 0) / 2 to (40 + 100) / 2.
+    assert found.value == pytest.approx(-40 / 70)
+    assert found.low < -1 < found.value <= found.high < 0
+    assert quotient((-6.0, 3.0), (2.0, 3.0)) == (-3.0, 1.5)
+    assert quotient((2.0, 6.0), (2.0, 3.0)) == (2 / 3, 3.0)
+    assert quotient((2.0, 6.0), (0.0, float("inf"))) == (0.0, float("inf"))
 
 
 def test_where_no_run_of_either_arm_arrives_the_ratio_of_gaps_is_undecided():
@@ -203,8 +214,9 @@ def test_arms_correlate_by_the_means_of_their_seeds():
     assert found.beside(results)["run by run"].value == pytest.approx(-1)
     flat = replace(found, other=lambda results, arm: np.zeros(2))
     assert np.isnan(flat(results).value)
-    with pytest.raises(hs.HeadstartError, match="at least 3 arms"):
-        hs.ArmCorrelation(("a", "b"), gap, gap)
+    for few in (("a", "b"), "abc"):
+        with pytest.raises(hs.HeadstartError, match="at least 3 arms"):
+            hs.ArmCorrelation(few, gap, gap)
 
 
 def test_an_axis_or_a_horizon_that_is_none_is_refused():

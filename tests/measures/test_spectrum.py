@@ -35,6 +35,14 @@ def test_a_table_of_one_vector_has_no_power():
     assert not spectrum(np.ones((7, 3))).any()
 
 
+def test_what_is_no_table_is_refused():
+    for table in (np.ones(5), np.ones((0, 3))):
+        with pytest.raises(hs.HeadstartError, match=r"spectrum\(table of shape"):
+            spectrum(table)
+    with pytest.raises(hs.HeadstartError, match=r"concentration\(top=0\)"):
+        concentration(np.array([0.5, 0.5]), 0)
+
+
 def made_view(task, model, weights):
     run = hs.Run(task, model, hs.Online(), hs.CrossEntropy(), hs.SGD(0.1))
     return hs.View(0, 0, task, model, run.parameters, weights, weights, {}, None, None, None)

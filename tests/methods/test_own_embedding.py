@@ -508,6 +508,7 @@ def trained():
         (weak_table(), Language, {"freeze": True, "merge": True}, "no A to freeze"),
         (weak_table(), Language, {"freeze": 1}, "freeze=1"),
         (weak_table(), Language, {"seed": -1}, "seed=-1"),
+        (weak_table(), Language, {"rows": [[0], [0, 1]]}, "whole numbers, one for each row"),
     ],
 )
 def test_what_cannot_be_done_is_refused_with_a_reason(weak, target, options, says):
@@ -535,6 +536,14 @@ def test_the_choice_is_named_a_trained_table_is_replaced_when_asked_and_a_second
     hs.merge_embedding(target)
     with pytest.raises(hs.HeadstartError, match="found none"):
         hs.merge_embedding(target)
+    with pytest.raises(hs.HeadstartError, match=r"give a torch\.nn\.Module"):
+        hs.merge_embedding(None)
+
+
+@pytest.mark.parametrize("options", [{"padding_idx": 1.5}, {"padding_idx": "pad"}, {"dtype": torch.int64}, {"rank": 0}])
+def test_a_product_of_nothing_that_can_be_trained_is_refused(options):
+    with pytest.raises(hs.HeadstartError, match=rf"LowRankEmbedding\({next(iter(options))}="):
+        hs.LowRankEmbedding(**{"num_embeddings": 10, "embedding_dim": 4, "rank": 2} | options)
 
 
 def test_no_fresh_table_of_any_usual_initialisation_looks_trained():

@@ -5,7 +5,7 @@ from dataclasses import asdict, dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from headstart.core.errors import HeadstartError, check_count
+from headstart.core.errors import HeadstartError, check_count, check_positive
 from headstart.core.trace import AXES, Status
 from headstart.core.units import Cost
 from headstart.engines import lower
@@ -67,7 +67,10 @@ class TotalCostRatio:
 
     def __post_init__(self) -> None:
         check_count("TotalCostRatio", "runs", self.runs)
-        assert self._times  # its arguments are checked there
+        for name in ("small_needs", "large_needs"):
+            if isinstance(getattr(self, name), str):
+                raise HeadstartError(f"TotalCostRatio({name}={getattr(self, name)!r}): give a tuple of names of arms")
+        _ = self._times  # its arguments are checked there
 
     @property
     def arms(self) -> tuple[str, str]:
@@ -113,6 +116,10 @@ class SecondsRatio:
     target: float
     horizon: float | None = None
     total: bool = True
+
+    def __post_init__(self) -> None:
+        if self.horizon is not None:
+            check_positive("SecondsRatio", "horizon", self.horizon)
 
     @property
     def axis(self) -> str:

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from headstart.core.errors import HeadstartError
+from headstart.core.errors import HeadstartError, check_positive
 from headstart.core.trace import AXES
 from headstart.lab.estimates import check_paired
 from headstart.lab.results import Results
@@ -19,8 +19,8 @@ _READINGS = {True: "first crossing", False: "monotone fit"}
 def _check(owner: Any) -> None:
     if owner.axis not in AXES:
         raise HeadstartError(f"{type(owner).__name__}(axis={owner.axis!r}): choose {', '.join(AXES)}")
-    if owner.horizon is not None and not owner.horizon > 0:
-        raise HeadstartError(f"{type(owner).__name__}(horizon={owner.horizon!r}): give a time above 0, or None")
+    if owner.horizon is not None:
+        check_positive(type(owner).__name__, "horizon", owner.horizon)
 
 
 def _times(results: Results, arm: str, of: str, target: float, axis: str, first: bool) -> Gaps:

@@ -84,7 +84,7 @@ class ArmCorrelation:
     other: PerSeed
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "names", tuple(self.names))
+        object.__setattr__(self, "names", (self.names,) if isinstance(self.names, str) else tuple(self.names))
         if len(self.names) < 3:
             raise HeadstartError(f"ArmCorrelation(names={self.names!r}): give at least 3 arms, which are its points")
 

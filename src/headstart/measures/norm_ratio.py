@@ -38,6 +38,9 @@ class NormRatio:
 
     semantics: ClassVar[int] = 1
 
+    def __post_init__(self) -> None:
+        check_count("NormRatio", "num_signal", self.num_signal)
+
     def __call__(self, view: View) -> dict[str, float | NDArray[np.floating]]:
         """Both now."""
         first = next((p.name for p in view.parameters if p.role is Role.INPUT), None)

@@ -20,6 +20,8 @@ def spectrum(table: NDArray[np.floating]) -> NDArray[np.float64]:
     frequency 0, is left out. All 0 for a table whose vectors are the same.
     """
     waves = np.asarray(table, dtype=np.float64)
+    if waves.ndim != 2 or not waves.size:
+        raise HeadstartError(f"spectrum(table of shape {waves.shape}): give [symbols, dim]")
     # Any constant may be taken off; with the first vector what is the same becomes exactly 0.
     power = np.square(np.abs(np.fft.rfft(waves - waves[0], axis=0))).sum(axis=1)[1:]
     if len(table) % 2 == 0:
@@ -30,6 +32,7 @@ def spectrum(table: NDArray[np.floating]) -> NDArray[np.float64]:
 
 def concentration(shares: NDArray[np.float64], top: int) -> NDArray[np.float64]:
     """The share of the `top` strongest frequencies, of shares [..., frequencies]."""
+    check_count("concentration", "top", top)
     return np.asarray(np.sort(shares, axis=-1)[..., -top:].sum(axis=-1))
 
 

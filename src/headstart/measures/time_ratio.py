@@ -1,6 +1,7 @@
 """Times to a target that may be censored, and their ratios, as functions of which seeds to use."""
 
 from collections.abc import Callable
+from math import copysign, inf
 
 import numpy as np
 from numpy.typing import NDArray
@@ -65,6 +66,10 @@ def restricted_times(
 
 
 def quotient(one: tuple[float, float], other: tuple[float, float]) -> tuple[float, float]:
-    """(least, most) of a quotient of two quantities known to lie between bounds."""
-    least = 0.0 if other[1] == float("inf") else one[0] / other[1]
-    return least, one[1] / other[0] if other[0] > 0 else float("inf")
+    """(least, most) of a quotient of two quantities known to lie between bounds, the second at least 0."""
+
+    def over(value: float, divisor: float) -> float:
+        return value / divisor if divisor > 0 else copysign(inf, value)
+
+    low, high = other
+    return over(one[0], high if one[0] >= 0 else low), over(one[1], low if one[1] >= 0 else high)

@@ -44,9 +44,15 @@ class LowRankEmbedding(nn.Module):
         super().__init__()
         for name, value in (("num_embeddings", num_embeddings), ("embedding_dim", embedding_dim), ("rank", rank)):
             check_count("LowRankEmbedding", name, value)
-        if padding_idx is not None and not -num_embeddings <= padding_idx < num_embeddings:
+        if padding_idx is not None and (
+            type(padding_idx) is not int or not -num_embeddings <= padding_idx < num_embeddings
+        ):
             raise HeadstartError(
                 f"LowRankEmbedding(padding_idx={padding_idx!r}): there are {num_embeddings} rows, give one of them"
+            )
+        if dtype is not None and not dtype.is_floating_point:
+            raise HeadstartError(
+                f"LowRankEmbedding(dtype={dtype}): both factors are trained; give a floating-point one"
             )
         self.num_embeddings, self.embedding_dim, self.rank = num_embeddings, embedding_dim, rank
         self.padding_idx = None if padding_idx is None else padding_idx % num_embeddings

@@ -27,7 +27,7 @@ class TransferredEmbedding:
 
     `embedding` is what the model now looks up in: a `LowRankEmbedding`, or with `merge=True` its own `nn.Embedding`;
     `name` is its path, `rank` the weak model's dimension, `heads` the paths of heads that read with the same factors,
-    and `replaced` the table that was there before, float[rows, dim], of which nothing else holds on to.
+    and `replaced` the table that was there before, float[rows, dim], which nothing else holds on to.
     """
 
     embedding: "LowRankEmbedding | torch.nn.Embedding"
@@ -114,6 +114,8 @@ def merge_embedding(model: "torch.nn.Module") -> "torch.nn.Embedding":
     """
     from headstart.methods.low_rank_embedding import LowRankEmbedding, LowRankHead
 
+    if not hasattr(model, "named_modules"):
+        raise HeadstartError(f"merge_embedding(model={type(model).__name__}): give a torch.nn.Module")
     parts = list(model.named_modules(remove_duplicate=False))
     lookups = [(name, part) for name, part in parts if isinstance(part, LowRankEmbedding)]
     if len({id(part) for _, part in lookups}) != 1 or not lookups[0][0]:
@@ -201,7 +203,10 @@ def _chosen(table: NDArray[np.float64], rows: ArrayLike | None, size: int, seed:
                 "rows=, for each row of the target the weak model's, or -1 for none"
             )
         return table
-    which = np.asarray(rows.cpu() if hasattr(rows, "cpu") else rows)
+    try:
+        which = np.asarray(rows.cpu() if hasattr(rows, "cpu") else rows)
+    except ValueError:  # lists of several lengths
+        which = np.empty(0, dtype=object)
     sound = which.shape == (size,) and which.dtype.kind in "iu"
     if not sound or which.min() < -1 or which.max() >= len(table):
         raise HeadstartError(

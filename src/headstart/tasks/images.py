@@ -6,7 +6,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from headstart.core.errors import HeadstartError, check_count
+from headstart.core.errors import HeadstartError, check_count, check_flag
 from headstart.core.metric import Metric, class_accuracy
 from headstart.core.samples import Samples
 from headstart.core.signature import Signature
@@ -39,6 +39,7 @@ class Images:
     def __post_init__(self) -> None:
         check_count("Images", "train", self.train)
         check_count("Images", "test", self.test)
+        check_flag("Images", "flat", self.flat)
         for field in ("mean", "std"):
             value = getattr(self, field)
             numbers = tuple(value) if isinstance(value, tuple | list) else (value,)
