@@ -214,6 +214,12 @@ def test_arms_correlate_by_the_means_of_their_seeds():
     assert found.beside(results)["run by run"].value == pytest.approx(-1)
     flat = replace(found, other=lambda results, arm: np.zeros(2))
     assert np.isnan(flat(results).value)
+    # Where the seed that tells the arms apart is not drawn there is no correlation, which counts as none.
+    seldom = {"a": (0, 0), "b": (0, 1), "c": (0, 2)}
+    rare = replace(
+        found, one=lambda results, arm: np.array(seldom[arm]), other=lambda results, arm: np.array(seldom[arm])
+    )
+    assert (rare(results).value, rare(results).low) == (pytest.approx(1), 0)
     for few in (("a", "b"), "abc"):
         with pytest.raises(hs.HeadstartError, match="at least 3 arms"):
             hs.ArmCorrelation(few, gap, gap)

@@ -102,12 +102,25 @@ class ArmCorrelation:
     def __call__(self, results: Results) -> Estimate:
         """The correlation of means with its interval."""
         x, y = self._values(results)
-        return bootstrap(lambda rows: _pearson(x[:, rows].mean(axis=1), y[:, rows].mean(axis=1)), x.shape[1])
+        return _correlated(lambda rows: (x[:, rows].mean(axis=1), y[:, rows].mean(axis=1)), x.shape[1])
 
     def beside(self, results: Results) -> dict[str, Estimate]:
         """The correlation over all runs, each a point of its own."""
         x, y = self._values(results)
-        return {"run by run": bootstrap(lambda rows: _pearson(x[:, rows].ravel(), y[:, rows].ravel()), x.shape[1])}
+        return {"run by run": _correlated(lambda rows: (x[:, rows].ravel(), y[:, rows].ravel()), x.shape[1])}
+
+
+def _correlated(
+    pair: Callable[[NDArray[np.int64]], tuple[NDArray[np.float64], NDArray[np.float64]]], num: int
+) -> Estimate:
+    """Pearson's correlation of the pair with its interval, not a number where all seeds have none.
+
+    A resample that has none, such as one without a run that arrives, shows no relation: it counts as 0.
+    """
+    whole = _pearson(*pair(np.arange(num)))
+    if np.isnan(whole):
+        return Estimate(whole, whole, whole)
+    return bootstrap(lambda rows: float(np.nan_to_num(_pearson(*pair(rows)))), num)
 
 
 def _pearson(x: NDArray[np.float64], y: NDArray[np.float64]) -> float:
