@@ -2,6 +2,7 @@
 
 import importlib.util
 import math
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -36,9 +37,10 @@ def test_subsets_first_learn_parity_sooner_from_every_seed(capsys):
     assert "   600 " in capsys.readouterr().out
 
 
-def test_digits_are_probed(capsys):
+def test_digits_are_probed(capsys, monkeypatch):
     pytest.importorskip("sklearn")
     module = example("digits")
+    monkeypatch.setattr(hs, "probe", partial(hs.probe, max_seeds=4, selection_seeds=1))  # enough to see that it runs
     outcome = module.main(steps=40, seeds=2)
     assert isinstance(outcome, hs.Probe)
     assert outcome.verdict is not hs.ProbeVerdict.NOTHING_LEARNED
