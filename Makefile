@@ -9,7 +9,7 @@ READY := .venv/.ready
 
 help:
 	@echo "make demo      set up, run the first study (laptop preset), print its claims and figure"
-	@echo "make test      set up and run the tests (about 4 minutes on two cores)"
+	@echo "make test      set up and run the tests (under 6 minutes on two cores)"
 	@echo "make test-all  the tests with the slow ones: every study, fresh kernels, the wheel (under 40 minutes)"
 	@echo "make bench     headstart beside its peers (QUICK=1: under 3 minutes)"
 	@echo "make lint      ruff;  make types  mypy;  make docs  the HTML documentation"

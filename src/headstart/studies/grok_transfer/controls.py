@@ -49,13 +49,9 @@ class Knobs(ModularKnobs):
     merged: tuple[float, float, float] = (0.3, 0.005, 3.0)
 
 
-def _of(sizes: ModularKnobs, **own: object) -> Knobs:
-    return Knobs(**{**sizes.__dict__, **own})
-
-
 PAPER = Knobs(num_seeds=16)
-LAPTOP = _of(LAPTOP_SIZES, merge_step=20, merged=(0.7, 0.01, 1.0))
-SMOKE = _of(SMOKE_SIZES, merge_step=10, merged=(0.7, 0.01, 0.3))
+LAPTOP = Knobs(**vars(LAPTOP_SIZES), merge_step=20, merged=(0.7, 0.01, 1.0))
+SMOKE = Knobs(**vars(SMOKE_SIZES), merge_step=10, merged=(0.7, 0.01, 0.3))
 # Merged or not, the target ends at the same accuracy up to so much; declared before the runs.
 NOTHING_LOST = lab.Within(-0.05, 0.05)
 FINDING = (

@@ -48,8 +48,8 @@ class Knobs(ModularKnobs):
 
 
 PAPER = Knobs(num_seeds=16)
-LAPTOP = Knobs(**LAPTOP_SIZES.__dict__)
-SMOKE = Knobs(**{**SMOKE_SIZES.__dict__, "window": 10})
+LAPTOP = Knobs(**vars(LAPTOP_SIZES))
+SMOKE = Knobs(**vars(SMOKE_SIZES), window=10)
 FINDING = (
     "Tuned alike, GrokFast takes {ema_vs_adamw} of AdamW's epochs to 95% with its exponential mean and "
     "{window_vs_adamw} with its window: that it is faster {ema_vs_adamw.says} and {window_vs_adamw.says}. The time "

@@ -49,13 +49,9 @@ class Knobs(ModularKnobs):
     rules: tuple[float, ...] = (0.1, 0.3, 0.5, 0.7)
 
 
-def _of(sizes: ModularKnobs, **own: object) -> Knobs:
-    return Knobs(**{**sizes.__dict__, **own})
-
-
 PAPER = Knobs(num_seeds=16, weak_steps=2000)
-LAPTOP = _of(LAPTOP_SIZES, epochs=(20, 80, 140, 200, 260, 320, 400, 500))
-SMOKE = _of(SMOKE_SIZES, epochs=(20, 60, 100), rules=(0.2, 0.4), weak_accuracy=0.4)
+LAPTOP = Knobs(**vars(LAPTOP_SIZES), epochs=(20, 80, 140, 200, 260, 320, 400, 500))
+SMOKE = Knobs(**vars(SMOKE_SIZES), epochs=(20, 60, 100), rules=(0.2, 0.4))
 FINDING = (
     "Over the epochs at which the weak table is taken, its model's accuracy and the target's have correlation "
     "{accuracy_correlation}; with 1 / time gap, {gap_correlation}. A rule of 30% instead of 50% takes {rule_cost} of "
