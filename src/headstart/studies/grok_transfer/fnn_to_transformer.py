@@ -21,8 +21,11 @@ Errata    A.3.3's "Figure 6(b)" and 15a's "Figure 6 Right" are the model of Fig.
           target with an attention of 128 numbers, although 4 heads of 128 are 512, which makes 12.6 million weights
           of 6.3; and 2,000 epochs at 1,436 FLOPs are 3 x 10^6, not 2 x 10^6.
 Shrunk    The laptop preset has addition only, two layers of width 128 and a coarse grid. `desk` adds multiplication
-          (Figs. 8 and 16); `paper` is the Transformer of Fig. 6, eight layers of width 512. Parity has 20 signs and
-          width 32 in the laptop preset.
+          (Figs. 8 and 16) and parity; `paper` is the Transformer of Fig. 6, eight layers of width 512.
+Tried     One run each on seeds that no claim uses. Transfer with (0.6, 0.005, 0.1), the paper's own settings, had 95% of
+          the training pairs at epoch 70 and of the test pairs at epoch 80. On (20, 3)-parity two layers of width 32 at
+          rate 0.003 and decay 0.1 had 71% of the training samples and 52% of the test samples at epoch 200, which is
+          no sign of Fig. 13; full batches over 40 signs are too slow for the laptop preset, so parity is not in it.
 """
 
 from collections.abc import Callable
@@ -88,7 +91,7 @@ LAPTOP = replace(
     DESK,
     num_seeds=4,
     num_test=2048,
-    steps=700,
+    steps=600,
     record_every=10,
     inits=(0.6,),
     rates=(0.005, 0.01),
@@ -97,9 +100,7 @@ LAPTOP = replace(
     validation_share=0.05,
     attempts=15,
     multiplication=False,
-    parity_dim=20,
-    parity_width=32,
-    parity_steps=300,
+    parity_depths=(),
 )
 SMOKE = replace(
     LAPTOP,
@@ -121,6 +122,7 @@ SMOKE = replace(
     width=16,
     mlp_width=16,
     parity_dim=6,
+    parity_depths=(2,),
     parity_samples=50,
     parity_width=8,
     parity_steps=20,
@@ -318,8 +320,9 @@ def figure(results: lab.Results, picture: "Figure") -> None:
     """For each operation the dynamics, and the same against FLOPs with everything counted; parity at the end."""
     k = results.knobs
     ops = _operations(k)
-    picture.set_size_inches(12.0, 3.8 * len(ops))
-    grid = picture.subplots(len(ops), 3, squeeze=False)
+    columns = 3 if k.parity_depths else 2
+    picture.set_size_inches(4.4 * columns, 3.8 * len(ops))
+    grid = picture.subplots(len(ops), columns, squeeze=False)
     for row, op in zip(grid, ops, strict=True):
         names = [f"{op}_{which}" for which in ("scratch", "transfer", "paper", "grokfast")]
         shown = [*names, "random"] if op is Operation.ADDITION else names
@@ -327,10 +330,11 @@ def figure(results: lab.Results, picture: "Figure") -> None:
         for name in names:
             lab.draw_curve(row[1], results, name, "flops", total=True)
         row[1].set(title="with weak models and restarts counted", ylabel="test accuracy")
-    for row in grid[1:]:
-        row[2].set_axis_off()
-    title = f"Transformers on ({k.parity_dim}, 3)-parity"
-    draw_grokking(grid[0][2], results, [f"parity_{depth}" for depth in k.parity_depths], title, k.accuracy)
+    if k.parity_depths:
+        title = f"Transformers on ({k.parity_dim}, 3)-parity"
+        draw_grokking(grid[0][2], results, [f"parity_{depth}" for depth in k.parity_depths], title, k.accuracy)
+        for row in grid[1:]:
+            row[2].set_axis_off()
 
 
 STUDY = lab.Study(
@@ -339,7 +343,7 @@ STUDY = lab.Study(
     paper=PAPER_TITLE,
     figures="Figs. 6, 8, 13, 15a, 16, Table 1",
     presets={"smoke": SMOKE, "laptop": LAPTOP, "desk": DESK, "paper": PAPER},
-    minutes={"smoke": 0.2, "laptop": 13.0, "desk": 600.0, "paper": 100_000.0},
+    minutes={"smoke": 0.2, "laptop": 12.0, "desk": 600.0, "paper": 100_000.0},
     arms=arms,
     claims=claims,
     figure=figure,
