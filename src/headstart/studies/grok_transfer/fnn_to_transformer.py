@@ -22,7 +22,7 @@ Errata    A.3.3's "Figure 6(b)" and 15a's "Figure 6 Right" are the model of Fig.
           of 6.3; and 2,000 epochs at 1,436 FLOPs are 3 x 10^6, not 2 x 10^6.
 Shrunk    The laptop preset has addition only, two layers of width 128 and a coarse grid. `desk` adds multiplication
           (Figs. 8 and 16) and parity; `paper` is the Transformer of Fig. 6, eight layers of width 512.
-Tried     One run each on seeds that no claim uses. Transfer with (0.6, 0.005, 0.1), the paper's own settings, had 95% of
+Tried     One run each on seeds that no claim uses. Transfer with the paper's own settings (0.6, 0.005, 0.1) had 95% of
           the training pairs at epoch 70 and of the test pairs at epoch 80. On (20, 3)-parity two layers of width 32 at
           rate 0.003 and decay 0.1 had 71% of the training samples and 52% of the test samples at epoch 200, which is
           no sign of Fig. 13; full batches over 40 signs are too slow for the laptop preset, so parity is not in it.
