@@ -58,7 +58,8 @@ class Network:
 
             # The slope of the mean, given instead of computed: nothing in the trace needs the loss itself.
             sums: Any = vjp(total, weights, has_aux=True)
-            slope = torch.ones((), dtype=sums[0].dtype, device=sums[0].device) / count
+            # One for each member: with one for all, the samples of two members would share a vector of the processor.
+            slope = torch.ones_like(sums[0]) / count
             return sums[1](slope)[0], sums[2]
 
         self._functions: dict[str, Callable[..., Any]] = {
@@ -102,8 +103,9 @@ class Network:
         return tree_map(lambda t: t[:1], outcome)
 
     def _traced_call(self, name: str, weights: Stack, origin: Stack, *tensors: torch.Tensor) -> Any:
-        # What was traced as a view of a whole tensor does not fit a part of one, so that strides belong to the key.
-        key = (name, next(iter(weights.values())).dtype, *((t.shape, t.stride(), t.dtype) for t in tensors))
+        # What is traced on whole tensors does not fit parts of larger ones.
+        tensors = tuple(t.contiguous() for t in tensors)
+        key = (name, next(iter(weights.values())).dtype, *((t.shape, t.dtype) for t in tensors))
         if key not in self._traced:
             # One mode for the shapes of all operations: without it torch makes one for each, which takes half the time.
             with tracing(TracingContext(FakeTensorMode())):
