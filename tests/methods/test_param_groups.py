@@ -13,6 +13,7 @@ from headstart.methods import roles as find_roles
 
 
 def mlp(width=8, bias=True, depth=3, inputs=5, outputs=1):
+    torch.manual_seed(width)  # how weights scale with the width is read off a few of them
     sizes = [inputs, *[width] * (depth - 1), outputs]
     layers = [nn.Linear(i, o, bias=bias) for i, o in itertools.pairwise(sizes)]
     return nn.Sequential(*[part for layer in layers for part in (layer, nn.ReLU())][:-1])
