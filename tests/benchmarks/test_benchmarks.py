@@ -241,3 +241,33 @@ def test_span_and_its_peer_are_timed_on_the_same_training():
     assert row.difference < 1e-6
     assert min(row.ours, row.peer, row.set_up) > 0
     assert row.ratio == row.peer / row.ours
+
+
+@pytest.mark.parametrize("names", [("ours", "vmap"), pytest.param(("jax",), marks=pytest.mark.slow)], ids=" ".join)
+def test_the_contestants_of_grokking_take_the_same_steps(names):
+    from benchmarks.grokking import Setting, contestants
+
+    model = hs.MLP(8, bias=False, embedding=hs.Embedding(4, rank=2))
+    setting = Setting("small", 5, model, members=2, stacks=(2,), train=0.5)
+    found = contestants(setting)
+    if not set(names) <= set(found):
+        pytest.skip("JAX is not installed")
+    ended = {}
+    for name in ("loop", *names):
+        for way, make in found[name].items():
+            contestant = make()
+            assert contestant.advance(3) == 3 * len(next(iter(contestant.weights().values())))
+            ended[name, way] = contestant.weights()
+    specified = ended.pop(("loop", "vectors"))
+    for weights in ended.values():
+        for name, weight in specified.items():
+            np.testing.assert_allclose(weights[name][0], weight[0], rtol=2e-3, atol=2e-5)
+
+
+def test_bars_of_grokking_that_are_missed_are_named():
+    from benchmarks.grokking import Row, missed, table
+
+    rows = [Row("weak", 1.0, {"loop": 2.0, "jax": 0.5}, {}), Row("target", 1.0, {"loop": 2.0, "jax": 1.0}, {})]
+    assert [line.partition(":")[0] for line in missed(rows)] == ["weak", "weak"]
+    assert "0.50" in table(rows).splitlines()[1]
+    assert not missed([Row("weak", 1.0, {"loop": 3.0, "jax": 1.0}, {})])
