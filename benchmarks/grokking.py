@@ -134,7 +134,7 @@ def measure(setting: Setting, seconds: float, repeats: int, quick: bool, say: Ca
     for name, ways in contestants(setting, quick).items():
         for way, make in ways.items():
             contestant = make()
-            contestant.advance(1)
+            contestant.advance(3)  # compiles, traces, and fills caches
             found = milliseconds(contestant, seconds / 2)
             say(f"{setting.name}: {name} ({way}) {found:.3g} ms")
             if name not in chosen or found < chosen[name][0]:

@@ -3,10 +3,18 @@
 import pytest
 import torch
 
-from headstart.core.metric import is_largest
+from headstart.core.metric import class_accuracy, is_largest, sign_accuracy
 from headstart.core.signature import Signature
 from headstart.engines.ensemble import network, readout
-from headstart.engines.ensemble.cross_entropy import SLOPES, loss_to_trace, score_of, slopes
+from headstart.engines.ensemble.cross_entropy import (
+    CLASSIFIED,
+    KERNELS,
+    SLOPES,
+    classified,
+    is_classifier,
+    loss_to_trace,
+    slopes,
+)
 from headstart.losses import MSE, CrossEntropy
 from headstart.models import MLP
 
@@ -33,30 +41,24 @@ def test_slopes_are_those_of_autograd_up_to_rounding(classes, scale):
 def test_losses_and_largest_classes_are_those_of_the_formulas(classes):
     logits, y, _ = draw(classes, num=40, scale=3.0)
     y[:20] = logits[:20].argmax(-1)
-    assert torch.allclose(score_of(CrossEntropy(), logits)(logits, y), CrossEntropy()(logits, y), atol=3e-6)
-    right = score_of(is_largest, logits)(logits, y)
+    losses, right = classified(logits, y)
+    assert torch.allclose(losses, CrossEntropy()(logits, y), atol=3e-6)
     assert torch.equal(right, is_largest(logits, y))
     assert right[:20].all()
 
 
 def test_of_equal_scores_the_first_is_the_largest():
-    logits = torch.zeros(3, 20)
     y = torch.tensor([0, 1, 19])
-    assert score_of(is_largest, logits)(logits, y).tolist() == [True, False, False]
+    assert classified(torch.zeros(3, 20), y)[1].tolist() == [True, False, False]
 
 
-def test_targets_of_tokens_keep_their_shape():
-    logits, y, _ = draw(5, num=12)
-    logits, y = logits.view(3, 4, 5), y.view(3, 4)
-    assert torch.allclose(score_of(CrossEntropy(), logits)(logits, y), CrossEntropy()(logits, y), atol=1e-6)
-
-
-def test_other_scores_and_other_precisions_keep_their_formulas():
-    logits, _, _ = draw(5)
-    assert score_of(MSE(), logits) == MSE()
-    assert score_of(is_largest, logits.double()) is is_largest
+def test_other_losses_metrics_and_devices_keep_their_formulas():
     assert loss_to_trace(MSE(), "cpu") == MSE()
     assert loss_to_trace(CrossEntropy(), "cuda") == CrossEntropy()
+    accuracy = class_accuracy(5)
+    assert is_classifier(CrossEntropy(), (accuracy,))
+    assert not is_classifier(MSE(), (accuracy,))
+    assert not is_classifier(CrossEntropy(), (accuracy, sign_accuracy()))
 
 
 def test_a_row_that_is_not_finite_leaves_its_neighbours_alone_bit_for_bit():
@@ -67,7 +69,9 @@ def test_a_row_that_is_not_finite_leaves_its_neighbours_alone_bit_for_bit():
     others = [n for n in range(9) if n != 4]
     assert torch.isnan(broken[4]).all()
     assert torch.equal(broken[others], clean[others])
-    assert torch.isnan(score_of(CrossEntropy(), logits)(logits, y)[4])
+    losses, right = classified(logits, y)
+    assert torch.isnan(losses).tolist() == [n == 4 for n in range(9)]
+    assert not right[4]
 
 
 # --- a readout and its loss as one kernel ---------------------------------------------------------------------------
@@ -90,6 +94,17 @@ def test_the_gradients_of_a_readout_are_the_products_with_its_slopes(num):
     assert torch.isnan(again[1][1]).all()
 
 
+def test_the_scores_of_a_readout_are_those_of_its_logits():
+    make = torch.Generator().manual_seed(0)
+    h, weights = torch.randn(2, 33, 8, generator=make), torch.randn(2, 20, 8, generator=make)
+    logits = (h @ weights.transpose(1, 2)).flatten(0, 1)
+    y = torch.where(torch.arange(66) % 2 == 0, logits.argmax(-1), torch.randint(20, (66,), generator=make))
+    losses, right = readout.scores(h, weights, y)
+    expected = CLASSIFIED(logits, y)
+    assert torch.allclose(losses, expected[0], atol=1e-5)
+    assert torch.equal(right, expected[1])
+
+
 def traced(model, num, predictions=False, dtype=torch.float32):
     """What a step of two members calls, whose gradients are those of its operations one by one."""
     signature = Signature((5,), outputs=(20,))
@@ -102,19 +117,23 @@ def traced(model, num, predictions=False, dtype=torch.float32):
     net = network.Network(model, signature, CrossEntropy(), (), "cpu")
     call = net.gradients_and_predictions if predictions else net.gradients
     found = call(weights, {}, x, y, torch.tensor(float(num)))
-    (graph,) = net._traced.values()
     expected, _ = net._functions["both"](weights, {}, x, y, torch.tensor(float(num)))
     gradients = found[0] if predictions else found
     for name, gradient in gradients.items():
         assert torch.allclose(gradient, expected[name], rtol=1e-4, atol=1e-6)
-    return {node.target for node in graph.graph.nodes} & {readout.gradients, slopes, SLOPES}
+    scored = net.classified(weights, {}, x, y)
+    prediction = net._functions["predict"](weights, {}, x)
+    assert torch.allclose(scored[0], CrossEntropy()(prediction, y), rtol=1e-4, atol=1e-5)
+    assert torch.equal(scored[1], is_largest(prediction, y))
+    graphs = net._traced.values()
+    return {node.target for g in graphs for node in g.graph.nodes} & {*readout.KERNELS, *KERNELS, SLOPES, CLASSIFIED}
 
 
 def test_a_traced_step_takes_the_readout_at_once_where_it_is_narrow_and_its_logits_are_not_asked_for(monkeypatch):
     monkeypatch.setattr(readout, "_LEAST_LOGITS", 20 * 33)
     narrow = MLP(8, bias=False)
-    assert traced(narrow, 33) == {readout.gradients}
-    assert traced(narrow, 32) == {slopes}, "few logits"
-    assert traced(narrow, 33, predictions=True) == {slopes}
-    assert traced(MLP(8), 33) == {slopes}, "a bias stands between"
-    assert traced(narrow, 33, dtype=torch.float64) == {SLOPES}
+    assert traced(narrow, 33) == {*readout.KERNELS}
+    assert traced(narrow, 32) == {*KERNELS}, "few logits"
+    assert traced(narrow, 33, predictions=True) == {slopes, readout.scores}
+    assert traced(MLP(8), 33) == {*KERNELS}, "a bias stands between"
+    assert traced(narrow, 33, dtype=torch.float64) == {SLOPES, CLASSIFIED}

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from headstart.core.metric import Metric
 from headstart.core.state import Arrays, State
 from headstart.engines.ensemble import updates
-from headstart.engines.ensemble.cross_entropy import score_of
+from headstart.engines.ensemble.cross_entropy import is_classifier
 from headstart.engines.ensemble.feed import Feed, Pair
 from headstart.engines.ensemble.network import Network, Stack, network
 from headstart.engines.member import Member
@@ -124,7 +124,7 @@ class Cohort:
             sums: list[torch.Tensor] = []
             num: Any = 0
             for x, y, counts in parts:
-                scores = self._scores(net.predictions(self.weights, self.origin, x), y, counts)
+                scores = self._scores(net, x, y, counts)
                 sums = [a + b for a, b in zip(sums, scores, strict=True)] if sums else scores
                 num += counts.sum(dim=-1)
             columns += [total / num for total in sums]
@@ -135,8 +135,12 @@ class Cohort:
         columns += [square.sqrt() for square in squares.values()]
         return torch.stack(columns, dim=1).cpu().numpy()[[self.rows.index(number) for number in active]]
 
-    def _scores(self, prediction: torch.Tensor, y: torch.Tensor, counts: torch.Tensor) -> list[torch.Tensor]:
+    def _scores(self, net: Network, x: torch.Tensor, y: torch.Tensor, counts: torch.Tensor) -> list[torch.Tensor]:
         """Sums over samples of every metric and of the loss, float64[members] each. Both take samples in any number."""
+        if all(is_classifier(self.run.loss, metrics) for _, metrics in self.metrics):
+            losses, right = net.classified(self.weights, self.origin, x, y)
+            return [_counted(scores, counts) for scores in (right, losses)]
+        prediction = net.predictions(self.weights, self.origin, x)
         sums = [self._score(number, prediction, y, counts) for number in range(len(self.run.task.metrics))]
         return [*sums, _sums(self.run.loss, prediction, y, counts)]
 
@@ -223,12 +227,16 @@ def _sums(
     score: Callable[[Any, Any], Any], prediction: torch.Tensor, y: torch.Tensor, counts: torch.Tensor
 ) -> torch.Tensor:
     """Sums over each member's samples, `counts` times each, of a score, which is a mean where a sample has several."""
-    score = score_of(score, prediction)
     if y[0].numel() % _VECTORS == 0:
         scores: torch.Tensor = score(prediction.flatten(0, 1), y.flatten(0, 1))
     else:  # what is left over when vectors are full rounds otherwise, so that no two members may share a vector
         scores = torch.stack([score(p, target) for p, target in zip(prediction, y, strict=True)])
-    return (scores.reshape(*y.shape[:2], -1).double().mean(dim=2) * counts).sum(dim=1)
+    return _counted(scores.reshape(y.shape), counts)
+
+
+def _counted(scores: torch.Tensor, counts: torch.Tensor) -> torch.Tensor:
+    """Sums over each member's samples, [members, n, ...] to float64[members]."""
+    return (scores.reshape(*scores.shape[:2], -1).double().mean(dim=2) * counts).sum(dim=1)
 
 
 def _row(stack: Stack, row: int) -> Arrays:

@@ -5,14 +5,14 @@
 is one operation in a traced step, instead of the nine that autograd makes of logsumexp and gather.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cache
 from typing import Any
 
 import torch
 
 from headstart.core.kernels.compile import kernels
-from headstart.core.metric import is_largest
+from headstart.core.metric import Metric, is_largest
 from headstart.losses import CrossEntropy
 from headstart.models.operation import operation
 
@@ -23,7 +23,12 @@ def _cross_entropy_slopes(logits: torch.Tensor, y: torch.Tensor, d_loss: torch.T
     return shares.scatter_add(1, y[:, None], -d_loss[:, None])
 
 
-SLOPES = operation(_cross_entropy_slopes)
+def _classified(logits: torch.Tensor, y: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """The cross-entropy of each row [n, classes], and whether its class has the largest score."""
+    return CrossEntropy()(logits, y), is_largest(logits, y)
+
+
+SLOPES, CLASSIFIED = operation(_cross_entropy_slopes), operation(_classified)
 
 
 class _Loss(torch.autograd.Function):
@@ -54,9 +59,21 @@ def loss_to_trace(loss: Any, device: str) -> Callable[[Any, Any], Any]:
     return cross_entropy
 
 
+def scores_to_trace(prediction: torch.Tensor, y: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """Cross-entropy and accuracy of each target, in one operation."""
+    losses, right = CLASSIFIED(prediction.flatten(0, -2), y.flatten().long())
+    return losses.unflatten(0, y.shape), right.unflatten(0, y.shape)
+
+
+def is_classifier(loss: Any, metrics: Sequence[Metric]) -> bool:
+    """Whether cross-entropy and accuracy are all that is recorded."""
+    return type(loss) is CrossEntropy and [metric.score for metric in metrics] == [is_largest]
+
+
 def replacement(node: Any) -> Any:
-    """The kernel for the slopes in a traced graph, or None where it does not fit."""
-    return slopes if node.args[0].meta["tensor_meta"].dtype == torch.float32 else None
+    """The kernel for an operation in a traced graph, or None where it does not fit."""
+    kernel = slopes if node.target is SLOPES else classified
+    return kernel if node.args[0].meta["tensor_meta"].dtype == torch.float32 else None
 
 
 def slopes(
@@ -68,24 +85,14 @@ def slopes(
     return out
 
 
-KERNELS = (slopes,)
-
-
-def score_of(score: Callable[[Any, Any], Any], like: torch.Tensor) -> Callable[[Any, Any], Any]:
-    """A score of predictions such as `like` and targets, by a kernel if there is one for it."""
-    if like.device.type != "cpu" or like.dtype != torch.float32:
-        return score
-    if type(score) is CrossEntropy:
-        return lambda prediction, y: _by_row(_module().losses, prediction, y, torch.float32)
-    if score is is_largest:
-        return lambda prediction, y: _by_row(_module().are_largest, prediction, y, torch.bool)
-    return score
-
-
-def _by_row(pass_over: Any, prediction: torch.Tensor, y: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
-    out = torch.empty(y.shape, dtype=dtype)
-    pass_over(_flat(prediction), _flat(y), out.view(-1).numpy())
+def classified(logits: torch.Tensor, y: torch.Tensor, out: Any = None) -> tuple[torch.Tensor, torch.Tensor]:
+    """`headstart::classified`, into `out` if it is given."""
+    out = (logits.new_empty(y.shape), torch.empty(y.shape, dtype=torch.bool)) if out is None else out
+    _module().classified(_flat(logits), _flat(y), *(x.numpy() for x in out))
     return out
+
+
+KERNELS = (slopes, classified)
 
 
 def _flat(x: torch.Tensor) -> Any:

@@ -16,6 +16,7 @@ _REPLACEMENTS: dict[Any, Callable[[Any], Any]] = {
     look_up.FORWARD: lookup.replacement,
     look_up.BACKWARD: lookup.replacement,
     cross_entropy.SLOPES: cross_entropy.replacement,
+    cross_entropy.CLASSIFIED: cross_entropy.replacement,
 }
 # They take `out`, a tensor or as many as they return, to write into.
 KERNELS = (*attention.KERNELS, *lookup.KERNELS, *cross_entropy.KERNELS, *readout.KERNELS)

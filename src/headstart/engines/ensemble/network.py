@@ -13,7 +13,7 @@ from torch.fx.experimental.proxy_tensor import make_fx
 from torch.utils._pytree import tree_map
 
 from headstart.core.signature import Signature
-from headstart.engines.ensemble.cross_entropy import loss_to_trace
+from headstart.engines.ensemble.cross_entropy import loss_to_trace, scores_to_trace
 from headstart.engines.ensemble.kernels import with_kernels
 from headstart.engines.ensemble.plan import Pool, plan
 from headstart.engines.ensemble.readout import is_narrow
@@ -64,6 +64,7 @@ class Network:
 
         self._functions: dict[str, Callable[..., Any]] = {
             "predict": vmap(predict),
+            "classified": vmap(lambda *args: scores_to_trace(predict(*args[:3]), args[3])),
             "both": vmap(both, in_dims=(0, 0, 0, 0, None)),
             # A trace that does not return its predictions need not keep them.
             "gradients": vmap(lambda *args: both(*args)[0], in_dims=(0, 0, 0, 0, None)),
@@ -75,6 +76,13 @@ class Network:
         """Predictions [members, n, ...] for inputs [members, n, ...]."""
         predictions: torch.Tensor = self._call("predict", weights, origin, x)
         return predictions
+
+    def classified(
+        self, weights: Stack, origin: Stack, x: torch.Tensor, y: torch.Tensor
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """Cross-entropy and whether the prediction is right for each target, [members, n, ...]."""
+        scores: tuple[torch.Tensor, torch.Tensor] = self._call("classified", weights, origin, x, y)
+        return scores
 
     def gradients(self, weights: Stack, origin: Stack, x: torch.Tensor, y: torch.Tensor, count: torch.Tensor) -> Stack:
         """Gradients of each member's summed loss over its samples, divided by `count`."""

@@ -8,7 +8,7 @@ from torch.fx import GraphModule, Node
 
 from headstart.core.kernels.compile import kernels
 from headstart.core.roles import Parameter, Role
-from headstart.engines.ensemble.cross_entropy import SLOPES
+from headstart.engines.ensemble.cross_entropy import CLASSIFIED, SLOPES
 from headstart.losses import CrossEntropy
 
 # More classes, or features, do not fit into registers; fewer logits per member are not worth compiling for.
@@ -27,6 +27,8 @@ def is_narrow(parameters: Sequence[Parameter], loss: Any) -> bool:
 def with_readouts(graph: GraphModule) -> None:
     """Put the kernel where logits are a product that only the slopes read, and only two products read those."""
     for node in list(graph.graph.nodes):
+        if node.target is CLASSIFIED and (product := _product(node)) is not None:
+            node.target, node.args = scores, (*product, node.args[1])
         if node.target is not SLOPES or (found := _found(node)) is None:
             continue
         h, weights, d_h, d_weights = found
@@ -47,12 +49,9 @@ def _item(both: tuple[torch.Tensor, torch.Tensor], i: int) -> torch.Tensor:
 
 def _found(slopes: Any) -> tuple[Any, Any, Any, Any] | None:
     """The features [members, n, width], the weights [members, classes, width], and the nodes of both gradients."""
-    logits = _behind_views(slopes.args[0])
-    if logits.target is not _aten.bmm.default or not _shape_fits(logits):
+    if (product := _product(slopes)) is None:
         return None
-    h, weights = logits.args[0], _transposed(logits.args[1])
-    if weights is None or any(user is not slopes for user in _users(logits)):
-        return None
+    (h, weights), logits = product, _behind_views(slopes.args[0])
     found: dict[str, Any] = {}
     for user in _users(slopes):
         for product in _users(user) if user.target is _aten.transpose.int else [user]:
@@ -66,6 +65,17 @@ def _found(slopes: Any) -> tuple[Any, Any, Any, Any] | None:
             else:
                 return None
     return (h, weights, found["h"], found["weights"]) if len(found) == 2 else None
+
+
+def _product(node: Any) -> tuple[Any, Any] | None:
+    """The features and the weights of the logits that a node alone reads, or None."""
+    logits = _behind_views(node.args[0])
+    if logits.target is not _aten.bmm.default or not _shape_fits(logits):
+        return None
+    weights = _transposed(logits.args[1])
+    if weights is None or any(user is not node for user in _users(logits)):
+        return None
+    return logits.args[0], weights
 
 
 def _shape_fits(logits: Any) -> bool:
@@ -122,4 +132,13 @@ def gradients(
     return out
 
 
-KERNELS = (gradients,)
+def scores(h: torch.Tensor, weights: torch.Tensor, y: torch.Tensor, out: Any = None) -> tuple[Any, Any]:
+    """`headstart::classified` of the logits h W^T, [members * n] each, into `out` if it is given."""
+    out = (h.new_empty(y.shape), torch.empty(y.shape, dtype=torch.bool)) if out is None else out
+    pass_over = kernels("engines.fused.readout").scores(h.shape[2], weights.shape[1])
+    arrays = [x.detach().contiguous().view(-1).numpy() for x in (h, weights, y)]
+    pass_over(*h.shape[:2], *arrays, *(x.numpy() for x in out))
+    return out
+
+
+KERNELS = (gradients, scores)

@@ -1,4 +1,4 @@
-"""Softmax cross-entropy row by row: losses, slopes and whether the right class is the largest, each in one pass.
+"""Softmax cross-entropy row by row: slopes, or losses and whether the right class is the largest, in one pass.
 
 A row of logits is read in vectors; what is left at its end is padded to one. Rows never mix, so a result does not
 depend on what else is in a call.
@@ -65,9 +65,20 @@ def slopes(logits, y, scale, out):
         out[at + y[n]] -= scale[n]
 
 
+@part
+def is_first(row, at, y, top):
+    """Whether row[at + y] is `top`, the largest, and no number before it is."""
+    if row[at + y] != top:
+        return False
+    equal = 0
+    for c in range(y):
+        equal += row[at + c] == top
+    return equal == 0
+
+
 @kernel
-def losses(logits, y, out):
-    """out[n] = log sum_c exp(logits[n, c]) - logits[n, y[n]]."""
+def classified(logits, y, losses, right):
+    """losses[n] = log sum_c exp(logits[n, c]) - logits[n, y[n]]; right[n]: whether y[n] is the first of the largest."""
     num = len(y)
     classes = len(logits) // num
     whole = classes // LANES * LANES
@@ -75,25 +86,10 @@ def losses(logits, y, out):
     tail = np.full(LANES, -np.inf, np.float32)
     for n in range(num):
         at = n * classes
-        largest_one = _top(logits, at, whole, rest, tail)
-        top = splat_like(zeros(LANES), largest_one)
+        one = _top(logits, at, whole, rest, tail)
+        top = splat_like(zeros(LANES), one)
         sums = exp(sub(load_like(top, tail, 0), top))
         for i in range(0, whole, LANES):
             sums = add(sums, exp(sub(load_like(top, logits, at + i), top)))
-        out[n] = np.float32(np.log(total(sums)) + largest_one) - logits[at + y[n]]
-
-
-@kernel
-def are_largest(logits, y, out):
-    """out[n] = whether logits[n, y[n]] is the largest of its row, and the first of several."""
-    num = len(y)
-    classes = len(logits) // num
-    for n in range(num):
-        row = logits[n * classes : (n + 1) * classes]
-        right = row[y[n]]
-        beaten = 0
-        for c in range(y[n]):
-            beaten += not row[c] < right
-        for c in range(y[n] + 1, classes):
-            beaten += not row[c] <= right
-        out[n] = beaten == 0
+        losses[n] = np.float32(np.log(total(sums)) + one) - logits[at + y[n]]
+        right[n] = losses[n] == losses[n] and is_first(logits, at, y[n], one)

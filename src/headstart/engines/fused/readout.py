@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from headstart.core.kernels.compile import kernel
+from headstart.engines.fused.cross_entropy import is_first
 from headstart.engines.fused.simd import (
     exp,
     fma,
@@ -102,5 +103,32 @@ def gradients(width: int, classes: int) -> Any:
             for c in range(classes):
                 for k in range(width):
                     d_weights[w_at + c * width + k] = sums[k * lanes + c]
+
+    return pass_over
+
+
+@cache
+def scores(width: int, classes: int) -> Any:
+    """The kernel for one shape: from h and weights, as above, the loss of each row and whether its class is largest."""
+    lanes = padded(classes)
+
+    @kernel
+    def pass_over(members, num, h, weights, y, losses, right):
+        columns, row = np.zeros(width * lanes, np.float32), np.empty(lanes, np.float32)
+        hidden = np.full(lanes, -np.inf, np.float32)
+        hidden[:classes] = 0
+        for m in range(members):
+            for c in range(classes):
+                for k in range(width):
+                    columns[k * lanes + c] = weights[(m * classes + c) * width + k]
+            for n in range(m * num, (m + 1) * num):
+                logits = load_like(zeros(lanes), hidden, 0)
+                for k in range(width):
+                    logits = fma(spread_like(logits, h, n * width + k), load_like(logits, columns, k * lanes), logits)
+                store(row, 0, logits)
+                top = largest(logits)
+                sums = total(exp(sub(logits, splat_like(logits, top))))
+                losses[n] = np.float32(np.log(sums) + top) - row[y[n]]
+                right[n] = losses[n] == losses[n] and is_first(row, 0, y[n], top)
 
     return pass_over
