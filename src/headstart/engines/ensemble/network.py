@@ -59,7 +59,7 @@ class Network:
             # The slope of the mean, given instead of computed: nothing in the trace needs the loss itself.
             sums: Any = vjp(total, weights, has_aux=True)
             # One for each member: with one for all, the samples of two members would share a vector of the processor.
-            slope = torch.ones_like(sums[0]) / count
+            slope = torch.ones_like(next(iter(weights.values())).flatten()[0]) / count
             return sums[1](slope)[0], sums[2]
 
         self._functions: dict[str, Callable[..., Any]] = {
