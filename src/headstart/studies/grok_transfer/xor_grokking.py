@@ -266,7 +266,8 @@ def draw_neurons(ax: "Axes", weights: NDArray[Any]) -> None:
     most = np.abs(weights).max()
     ax.imshow(weights, cmap="RdBu_r", vmin=-most, vmax=most, aspect="auto")
     for (row, column), value in np.ndenumerate(weights[:, :2]):
-        ax.text(column, row, f"{value:.2f}", ha="center", va="center", fontsize=6, color="white")
+        colour = "white" if abs(value) > most / 2 else "black"
+        ax.text(column, row, f"{value:.2f}", ha="center", va="center", fontsize=6, color=colour)
     ax.set(title="three neurons, first coordinates", xlabel="coordinate", ylabel="neuron")
     ax.set_xticks(range(weights.shape[1]), [str(i + 1) for i in range(weights.shape[1])])
     ax.set_yticks(range(len(weights)), [str(i + 1) for i in range(len(weights))])
@@ -279,6 +280,7 @@ def draw_points(ax: Any, z: NDArray[Any], corner: NDArray[Any]) -> None:
         rows = (corner == (one, two)).all(axis=1)
         ax.scatter(*z[rows].T, s=3, color=colour, label=f"({one:+d}, {two:+d})", depthshade=False)
     ax.set(title="test rows by what they pass on", xlabel="$z_1$", ylabel="$z_2$", zlabel="$z_3$")
+    ax.locator_params(nbins=4)
     ax.tick_params(labelsize=6, pad=-2)
     ax.view_init(elev=18, azim=25)
     ax.legend(loc="upper left", bbox_to_anchor=(-0.12, 0.95), fontsize=6.5)
