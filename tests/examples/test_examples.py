@@ -95,3 +95,23 @@ def test_the_examples_compute_counts_the_weak_model_and_every_try(monkeypatch, c
     assert len(module.WEAK_RATES) == tries
     counted = (6500 + tries * (20000 + 1000)) / (11000 + tries * 20000)
     assert ratios[f"{module.WEAK}, tries counted"].value == pytest.approx(counted)
+
+
+def test_modular_addition_runs_from_scratch_with_a_weak_table_and_shuffled(capsys, monkeypatch):
+    module = example("modular_addition")
+    monkeypatch.setattr(module, "MODULUS", 11)
+    courses = module.main(epochs=10, weak_epochs=5, attempts=2)
+    assert list(courses) == ["from scratch", "weak table", "rows shuffled"]
+    printed = capsys.readouterr().out
+    assert "2 tried" in printed
+    assert "not within 10 epochs" in printed
+
+
+@pytest.mark.slow
+def test_a_weak_table_makes_modular_addition_generalise_as_it_fits_and_shuffled_rows_do_not():
+    module = example("modular_addition")
+    (scratch,), (weak,), (shuffled,) = module.main(epochs=200).values()
+    assert weak.reached - weak.fitted < 50
+    assert scratch.fitted < 100
+    assert scratch.reached is None
+    assert shuffled.reached is None
