@@ -157,7 +157,7 @@ def draw_ratios(ax: "Axes", results: lab.Results, places: Sequence[int], arm_of:
         ax.plot(places, np.median(values, axis=1), "o-", color=colour, markersize=4, label=f"eps = 1/{1 / noise:.0f}")
     ax.set(xscale="log", yscale="log", ylabel="$r_W$")
     ax.set_xticks(places, [f"{place:,}" for place in places])
-    ax.minorticks_off()
+    ax.tick_params(axis="x", which="minor", bottom=False, labelbottom=False)
 
 
 def draw_step(ax: "Axes", results: lab.Results) -> None:
@@ -170,7 +170,7 @@ def draw_step(ax: "Axes", results: lab.Results) -> None:
     ax.plot(noises, np.maximum(errors, floor), "s--", color=GREY, markersize=3.5, label="U as assumed")
     ax.set(xscale="log", yscale="log", xlabel="noise eps", ylabel="test error", title="After one step (bottom: none)")
     ax.set_xticks(noises, [f"1/{1 / noise:.0f}" for noise in noises])
-    ax.minorticks_off()
+    ax.tick_params(axis="x", which="minor", bottom=False, labelbottom=False)
     ax.legend(fontsize=6.5, ncols=2, loc="lower center", bbox_to_anchor=(0.5, -0.52))
 
 
@@ -211,7 +211,7 @@ def draw_constants(ax: "Axes", results: lab.Results) -> None:
     ax.axhline(2 * sqrt(3), color=GREY, linestyle=":", label="(A2) for $r_W = 2\\epsilon/\\sqrt{n}$")
     ax.set(xscale="log", xlabel="noise eps", ylabel="least C", title="The constant that assumptions need")
     ax.set_xticks(noises, [f"1/{1 / noise:.0f}" for noise in noises])
-    ax.minorticks_off()
+    ax.tick_params(axis="x", which="minor", bottom=False, labelbottom=False)
     ax.set_ylim(bottom=0)
     ax.legend()
 
