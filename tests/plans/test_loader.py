@@ -190,10 +190,12 @@ def test_an_auto_schedule_that_never_hears_its_metric_says_so_after_an_epoch(num
         batches, after = iter(loader), []
         for number in range(60):
             next(batches)
-            after.append((number, len(said)))
+            # JAX, where it is installed for the benchmark, warns of the forks of workers.
+            heard = [one for one in said if "os.fork" not in str(one.message)]
+            after.append((number, len(heard)))
     # An epoch of 20 rows is two batches; asking for the third is too late.
     assert after[:3] == [(0, 0), (1, 0), (2, 1)]
-    (only,) = said
+    (only,) = heard
     assert "heard no metric in its first epoch" in str(only.message)
 
 
