@@ -7,12 +7,12 @@ Claim     A network of width 2048 fits its rows at once and generalises long aft
 Setting   y = x_1 x_2, all other coordinates +-0.05, n = 400 rows, exponential loss, full-batch gradient descent with
           decay on both layers, no biases. The wide network begins as PyTorch does; the weak ones as N(0, 0.01) and
           N(0, 0.0001). A target f(x) = sum_j a_j relu(<v_j, U^T x>) has the weak model's first layer as U, from the end
-          of its training, and begins otherwise as PyTorch does. Three neurons are tried four times, and the attempt
-          with the least training loss passes U on; all four count as cost. U stays as it is, as in Section 3.3; one
-          arm trains U too. All arms keep the paper's settings; nothing is tuned for any of them but in the last
-          comparison. "As in Theorem 3.2" is the target of Fig. 9: V alone is trained, at rate 2 without decay, from
-          v_init = 0.4; V and a are normal with the deviations of the theorem's signs. An output of exactly 0 is wrong,
-          as sgn(0) = 0.
+          of its training, and begins otherwise as PyTorch does. Three neurons are tried six times on 320 of the 400
+          rows, and the attempt that has most of the other 80 right passes U on, so that no test row chooses; all six
+          count as cost. U stays as it is, as in Section 3.3; one arm trains U too. All arms keep the paper's settings;
+          nothing is tuned for any of them but in the last comparison. "As in Theorem 3.2" is the target of Fig. 9: V
+          alone is trained, at rate 2 without decay, from v_init = 0.4; V and a are normal with the deviations of the
+          theorem's signs. An output of exactly 0 is wrong, as sgn(0) = 0.
 Measured  The time gap, the first step of 95% on test rows less the first of 95% on training rows; the restricted mean
           step of 95%, transfer over scratch, and the FLOPs to it with the weak model's; accuracies at the end; the
           share of weak models with three features: neurons whose two signal weights are within a factor 2, at least a
@@ -26,9 +26,11 @@ Open      "Learning rate 0.1, weight decay 0.1" is read as PyTorch's, (1 - 0.1 x
 Tried     U trained with the rest (footnote 2: "our result will not be affected") fits the training rows through the
           80,000 noise coordinates within two steps and stays near the weak model's accuracy.
           A first run on the same seeds took U from one attempt: 5 of 8 ended at 75%, and the time gap on U over that
-          from scratch was 1.1 [0.2, 2.2], since the others had two features or one. Attempts were added after it, and
-          so was the target of Fig. 9, which begins and descends in another way than the wide network: its claims are
-          post hoc.
+          from scratch was 1.1 [0.2, 2.2], since the others had two features or one. Then four attempts and the least
+          training loss: 0.6 [0.1, 1.4], as two features can have a loss as low as three (0.342 and 0.345 on other
+          seeds), but not as many held rows right (50% and 75%). So the attempts and their rule came after two looks at
+          eight seeds, and there are 24 now. The target of Fig. 9, which begins and descends in another way than the
+          wide network, was added after the first look: its claims are post hoc.
 Errata    A.3.2 has "weight decay 0, 1" for the width of 3.
 """
 
@@ -46,9 +48,11 @@ from headstart.measures import Every
 from headstart.methods import LayerScale, TransferFirstLayer
 from headstart.models import MLP, Embedding, Init
 from headstart.optimizers import SGD
+from headstart.plans import Fixed
 from headstart.run import Best, From
 from headstart.studies.grok_transfer import NO_EFFECT, PAPER_TITLE, draw_grokking
 from headstart.studies.grok_transfer._xor import WEAK_WIDTH, PassedOn, XorKnobs, weak_run, xor_run
+from headstart.tasks import Validation
 from headstart.theory import learned_features
 
 if TYPE_CHECKING:
@@ -57,15 +61,22 @@ if TYPE_CHECKING:
 
 # "Around 75%": three and a half standard errors of 1000 test rows, declared beforehand.
 AROUND = 0.05
+FINDING = (
+    "From scratch all training rows are right after {fits} steps and 60% of the test rows after {rises}; {cap} of the "
+    "weak models end at 75%. On what the best of six passes on, the time gap is {gap} of that from scratch, and as in "
+    "Theorem 3.2 {theorem_gap}; the FLOPs, weak models included, are {cost} and {theorem_cost}. With U trained too the "
+    "target ends at {trained}: that footnote 2 holds {trained.says}."
+)
 CORNER_COLOURS = {(1, 1): "#0072B2", (-1, -1): "#56B4E9", (-1, 1): "#D55E00", (1, -1): "#E69F00"}
 
 
 @dataclass(frozen=True)
 class Knobs(XorKnobs):
-    """The length of targets, attempts at three neurons, the accuracy that counts, and what the tuned arms try."""
+    """Steps of targets, attempts at three neurons and rows held for them, what counts, and what tuned arms try."""
 
     steps: int = 300
-    attempts: int = 4
+    attempts: int = 6
+    held: int = 80
     accuracy: float = 0.95
     init: float = 0.4
     theorem_rate: float = 2.0
@@ -79,13 +90,15 @@ class Knobs(XorKnobs):
         return PassedOn(at=Every(self.weak_steps))
 
 
-PAPER = Knobs(num_seeds=16)
-LAPTOP = Knobs(num_seeds=8, num_selection_seeds=4)
+PAPER = Knobs(num_seeds=64, num_selection_seeds=8)
+LAPTOP = Knobs(num_seeds=24, num_selection_seeds=4)
 SMOKE = Knobs(
     num_seeds=2,
     num_selection_seeds=1,
     dim=200,
     samples=80,
+    held=20,
+    attempts=2,
     noise=0.1,
     num_test=100,
     width=32,
@@ -97,14 +110,19 @@ SMOKE = Knobs(
 )
 
 
+def attempts(k: Knobs) -> Best:
+    """Three neurons, several times: the attempt with most of the held rows right at its end."""
+    run, trained = weak_run(k), k.samples - k.held
+    run = replace(run, task=Validation(run.task, trained, k.held), plan=Fixed(trained))
+    return Best(tuple(replace(run, attempt=number) for number in range(k.attempts)), "test_accuracy")
+
+
 def target(
     k: Knobs, weak_width: int = WEAK_WIDTH, trained: bool = False, shuffled: bool = False, width: int = 0
 ) -> Any:
     """The wide network on what a weak model passes on."""
     model = MLP(width or k.width, bias=False, embedding=Embedding(weak_width, fixed=not trained))
-    weak = weak_run(k, weak_width)
-    attempts = tuple(replace(weak, attempt=number) for number in range(k.attempts))
-    source = Best(attempts, "train_loss") if weak_width == WEAK_WIDTH else weak
+    source = attempts(k) if weak_width == WEAK_WIDTH else weak_run(k, weak_width)
     return replace(xor_run(k, model, k.steps), start=From(source, via=TransferFirstLayer(shuffled)))
 
 
@@ -321,5 +339,6 @@ STUDY = lab.Study(
     claims=claims,
     figure=figure,
     doc=__doc__ or "",
+    finding=FINDING,
     tags=("mlp", "grokking"),
 )
