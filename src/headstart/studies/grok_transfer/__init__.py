@@ -3,7 +3,7 @@
 What the studies of modular arithmetic share: the task, the weak model with its restarts, the target, and the sweep.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -156,6 +156,40 @@ def arm(
     """An arm that the sweep tunes, begun fresh or from a weak model."""
     run = modular_run(k, model, operation)
     return lab.Arm(name, label, run if start is None else replace(run, start=start), grid(k), colour)
+
+
+def fewer(
+    id: str,
+    what: str,
+    paper: str,
+    estimate: Callable[[lab.Results], lab.Estimate],
+    kind: lab.Kind = lab.Kind.SECONDARY,
+) -> lab.Claim:
+    """A ratio is below 1; one within `NO_EFFECT` would not matter."""
+    return lab.Claim(id, f"{what}, is below 1", paper, lab.below(1.0), estimate, kind, NO_EFFECT)
+
+
+def saved(k: TargetKnobs, paper: dict[str, str], op: Operation | None = None) -> list[lab.Claim]:
+    """What transfer saves against scratch: time gap, epochs, FLOPs with weak models, those with tuning, seconds.
+
+    `paper` says of gap, time, cost and seconds what the paper does; `op` leads the names of arms and claims.
+    """
+    prefix, leads = ("", "") if op is None else (f"{op}_", f"{op}: ")
+    arms = f"{prefix}transfer", f"{prefix}scratch", k.accuracy
+    over, all_weak = "over that from scratch", "by transfer, weak models and restarts included"
+    to, all_tuning = f"to {k.accuracy:.0%}", "the same with all runs that tuned the target"
+    primary, secondary = lab.Kind.PRIMARY, lab.Kind.SECONDARY
+    rows: list[tuple[str, str, Callable[[lab.Results], lab.Estimate], lab.Kind]] = [
+        ("gap", "the time gap by transfer", lab.TimeGapRatio(*arms), primary),
+        ("time", f"the epoch of {k.accuracy:.0%} by transfer", lab.TimeRatio(*arms), primary),
+        ("cost", f"the FLOPs {to} {all_weak}", lab.TimeRatio(*arms, "flops", total=True), secondary),
+        ("all_cost", all_tuning, lab.TotalCostRatio(*arms), secondary),
+        ("seconds", f"the seconds {to} {all_weak}", lab.SecondsRatio(*arms), secondary),
+    ]
+    return [
+        fewer(f"{prefix}{id}", f"{leads}{what}, {over}", paper.get(id, "not counted"), estimate, kind)
+        for id, what, estimate, kind in rows
+    ]
 
 
 def draw_grokking(ax: "Axes", results: lab.Results, arms: Sequence[str], title: str, target: float) -> None:

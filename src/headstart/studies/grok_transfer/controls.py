@@ -24,11 +24,11 @@ from headstart.methods import InitScale, MergeEmbedding
 from headstart.optimizers import AdamW
 from headstart.run import From, Step
 from headstart.studies.grok_transfer import (
-    NO_EFFECT,
     PAPER_TITLE,
     ModularKnobs,
     arm,
     draw_grokking,
+    fewer,
     target_model,
     transfer,
     weak_run,
@@ -102,25 +102,16 @@ def claims(k: Knobs) -> list[lab.Claim]:
             ("gap", lab.TimeGapRatio(new, other, k.accuracy)),
         ):
             of = f"epoch of {k.accuracy:.0%}" if name == "time" else "time gap"
+            chosen = kind if name == "time" else lab.Kind.SECONDARY
             out.append(
-                lab.Claim(
-                    id=f"{other}_{name}",
-                    statement=f"{of} by transfer over that with {what} is below 1",
-                    paper=paper,
-                    rule=lab.below(1.0),
-                    estimate=estimate,
-                    kind=kind if name == "time" else lab.Kind.SECONDARY,
-                    smallest=NO_EFFECT,
-                )
+                fewer(f"{other}_{name}", f"the {of} by transfer, over that with {what}", paper, estimate, chosen)
             )
     out.append(
-        lab.Claim(
-            id="frozen_time",
-            statement=f"with A frozen the epoch of {k.accuracy:.0%} over that with random factors is below 1",
-            paper="not tried for tables; U is fixed in Theorem 3.2",
-            rule=lab.below(1.0),
-            estimate=lab.TimeRatio("frozen", "random", k.accuracy),
-            smallest=NO_EFFECT,
+        fewer(
+            "frozen_time",
+            f"with the weak table frozen the epoch of {k.accuracy:.0%}, over that with random factors",
+            "not tried for tables; U is fixed in Theorem 3.2",
+            lab.TimeRatio("frozen", "random", k.accuracy),
         )
     )
     out.append(

@@ -21,11 +21,11 @@ from headstart.core.roles import Role
 from headstart.methods import GradientFilter, LayerScale
 from headstart.methods.gradient_filter import Mean
 from headstart.studies.grok_transfer import (
-    NO_EFFECT,
     PAPER_TITLE,
     ModularKnobs,
     arm,
     draw_grokking,
+    fewer,
     target_model,
     transfer,
     weak_source,
@@ -97,15 +97,8 @@ def claims(k: Knobs) -> list[lab.Claim]:
     """Filters against AdamW, tuned and matched; transfer against filters."""
 
     def time(small: str, large: str, what: str, paper: str, kind: lab.Kind = lab.Kind.SECONDARY) -> lab.Claim:
-        return lab.Claim(
-            id=f"{small}_vs_{large}",
-            statement=f"{what}: the ratio of epochs to 95% is below 1",
-            paper=paper,
-            rule=lab.below(1.0),
-            estimate=lab.TimeRatio(small, large, k.accuracy),
-            kind=kind,
-            smallest=NO_EFFECT,
-        )
+        ratio = f"{what}: the ratio of epochs to {k.accuracy:.0%}"
+        return fewer(f"{small}_vs_{large}", ratio, paper, lab.TimeRatio(small, large, k.accuracy), kind)
 
     faster = "39,890 iterations against 910 (Lee et al., a Transformer, its baseline untuned)"
     return [
@@ -114,22 +107,18 @@ def claims(k: Knobs) -> list[lab.Claim]:
         time("ema", "matched", "GrokFast (ema) is faster than AdamW at its settings", "not compared"),
         time("ema", "raised", "GrokFast (ema) is faster than AdamW at the raised rate", "not compared"),
         time("transfer", "ema", "transfer is faster than GrokFast (ema)", "faster (Fig. 8)", lab.Kind.PRIMARY),
-        lab.Claim(
-            id="transfer_gap",
-            statement="the time gap by transfer over that of GrokFast (ema) is below 1",
-            paper="46 against 1119 epochs (Fig. 8, a Transformer): 0.04",
-            rule=lab.below(1.0),
-            estimate=lab.TimeGapRatio("transfer", "ema", k.accuracy),
-            kind=lab.Kind.PRIMARY,
-            smallest=NO_EFFECT,
+        fewer(
+            "transfer_gap",
+            "the time gap by transfer, over that of GrokFast (ema)",
+            "46 against 1119 epochs (Fig. 8, a Transformer): 0.04",
+            lab.TimeGapRatio("transfer", "ema", k.accuracy),
+            lab.Kind.PRIMARY,
         ),
-        lab.Claim(
-            id="transfer_cost",
-            statement="FLOPs to 95% with weak models and restarts, transfer over GrokFast (ema), are below 1",
-            paper="not compared",
-            rule=lab.below(1.0),
-            estimate=lab.TimeRatio("transfer", "ema", k.accuracy, "flops", total=True),
-            smallest=NO_EFFECT,
+        fewer(
+            "transfer_cost",
+            f"the FLOPs to {k.accuracy:.0%} with weak models and restarts, over those of GrokFast (ema)",
+            "not compared",
+            lab.TimeRatio("transfer", "ema", k.accuracy, "flops", total=True),
         ),
     ]
 
