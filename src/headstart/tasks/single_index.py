@@ -29,6 +29,10 @@ class Hermite:
         """He_k(z), elementwise."""
         return np.asarray(hermite_e.hermeval(z, [0.0] * self.degree + [1.0]), dtype=np.float64)
 
+    def slope(self, z: NDArray[np.float64]) -> NDArray[np.float64]:
+        """He_k'(z) = k He_{k-1}(z), elementwise."""
+        return np.asarray(hermite_e.hermeval(z, [0.0] * (self.degree - 1) + [float(self.degree)]), dtype=np.float64)
+
 
 @dataclass(frozen=True)
 class SingleIndex:
