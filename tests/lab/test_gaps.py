@@ -228,5 +228,9 @@ def test_arms_correlate_by_the_means_of_their_seeds():
 def test_an_axis_or_a_horizon_that_is_none_is_refused():
     with pytest.raises(hs.HeadstartError, match=r"TimeGap\(axis='epochs'\): choose steps, samples, flops"):
         hs.TimeGap("a", axis="epochs")
+    with pytest.raises(hs.HeadstartError, match=r"TimeGap\(target='x'\): give a number"):
+        hs.TimeGap("a", target="x")
+    with pytest.raises(hs.HeadstartError, match=r"Share\(condition=3\): give a function"):
+        hs.Share("a", condition=3)
     with pytest.raises(hs.HeadstartError, match=r"InverseGap\(horizon=0\)"):
         hs.InverseGap("a", horizon=0)

@@ -19,6 +19,8 @@ _READINGS = {True: "first crossing", False: "monotone fit"}
 def _check(owner: Any) -> None:
     if owner.axis not in AXES:
         raise HeadstartError(f"{type(owner).__name__}(axis={owner.axis!r}): choose {', '.join(AXES)}")
+    if not isinstance(owner.target, int | float):
+        raise HeadstartError(f"{type(owner).__name__}(target={owner.target!r}): give a number, such as 0.95")
     if owner.horizon is not None:
         check_positive(type(owner).__name__, "horizon", owner.horizon)
 

@@ -23,6 +23,10 @@ class Share:
     arm: str
     condition: Callable[[Trace], bool]
 
+    def __post_init__(self) -> None:
+        if not callable(self.condition):
+            raise HeadstartError(f"Share(condition={self.condition!r}): give a function of a trace")
+
     @property
     def arms(self) -> tuple[str]:
         """The arm it looks at."""

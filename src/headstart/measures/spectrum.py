@@ -7,7 +7,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headstart.core.errors import HeadstartError, check_count, check_flag
-from headstart.core.roles import Role
 from headstart.core.state import Arrays
 from headstart.measures.on_the_way import Recorded, View, When
 from headstart.models.embedding import MAP, TABLE
@@ -63,8 +62,11 @@ class FourierSpectrum:
 
     def table(self, view: View) -> NDArray[np.floating]:
         """The table that is looked at, [symbols, dim or rank]."""
-        if view.task.signature.symbols is None or not any(p.role is Role.EMBEDDING for p in view.parameters):
-            raise HeadstartError(f"FourierSpectrum: {view.model} has no table of symbols; give it an embedding")
+        if view.task.signature.symbols is None or TABLE not in view.weights:
+            raise HeadstartError(
+                f"FourierSpectrum: {view.model} has no table of symbols {TABLE!r}; give it an embedding, or take "
+                f"`spectrum(table)` of your own"
+            )
         return vectors(view.weights) if self.product else view.weights[TABLE]
 
 
