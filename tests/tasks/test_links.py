@@ -34,7 +34,7 @@ def test_a_link_has_a_name(name, link):
 
 @pytest.mark.parametrize("name", ["cube", "He", "He1.5", "", "He2+", "He-1", "nan*He2"])
 def test_a_name_that_is_none_is_said_with_what_there_is(name):
-    with pytest.raises(hs.HeadstartError, match="He3|finite"):
+    with pytest.raises(hs.HeadstartError, match=r"He3|finite"):
         named_link(name)
 
 
