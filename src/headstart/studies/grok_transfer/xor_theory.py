@@ -67,6 +67,11 @@ from headstart.theory import (
 MARGIN = 0.05
 HIGH = 0.95
 SMALL_ERROR = 0.01
+FINDING = (
+    "The best of a search over networks of three neurons has {search_3} right. r_W has the exponent {in_eps} in eps. "
+    "At the largest eps one step on the embedding of trained weak models leaves a training error of {theorem_fits}: "
+    "that it fits all rows {theorem_fits.says}. (A1) to (A5) hold together from C = {assumptions} on."
+)
 
 
 @dataclass(frozen=True)
@@ -270,5 +275,6 @@ STUDY = lab.Study(
     claims=claims,
     figure=figure,
     doc=__doc__ or "",
+    finding=FINDING,
     tags=("mlp", "theory", "grokking"),
 )
