@@ -1,6 +1,7 @@
 """Level 3: what predicts without training. Simulators of low-dimensional dynamics, and bounds beside them."""
 
 from headstart.theory.odd_parity import best_on_three, threshold_correlation, two_layer_ceiling
+from headstart.theory.overlaps import Form, Objective
 from headstart.theory.quadratic_neuron import Labels, Neurons, Passage, Shift, run_until, step
 from headstart.theory.sampling_bias import SamplingBias
 from headstart.theory.two_phase import TwoPhase
@@ -41,11 +42,13 @@ __all__ = [
     "Chance",
     "Draw",
     "Event",
+    "Form",
     "IdealStep",
     "Inequality",
     "Labels",
     "NetworkSearch",
     "Neurons",
+    "Objective",
     "Passage",
     "Prediction",
     "Probable",
