@@ -52,8 +52,8 @@ LAPTOP = Knobs(**vars(LAPTOP_SIZES))
 SMOKE = Knobs(**vars(SMOKE_SIZES), window=10)
 FINDING = (
     "Tuned alike, GrokFast takes {ema_vs_adamw} of AdamW's epochs to 95% with its exponential mean and "
-    "{window_vs_adamw} with its window: that it is faster {ema_vs_adamw.says} and {window_vs_adamw.says}. The time "
-    "gap by transfer is {transfer_gap} of GrokFast's."
+    "{window_vs_adamw} with its window: that the mean is faster {ema_vs_adamw.says}. The time gap by transfer is "
+    "{transfer_gap} of GrokFast's."
 )
 
 
