@@ -12,6 +12,7 @@ from typing import ClassVar
 import numpy as np
 import pytest
 import torch
+from scipy import special
 
 from headstart import losses
 from headstart.core.encoding import decode, encode
@@ -22,14 +23,21 @@ from headstart.core.signature import Signature
 from headstart.core.streams import Stream, signs
 from headstart.data.directory import Tables, write
 from headstart.tasks import (
+    Committee,
+    Erf,
     Hermite,
+    HermiteSum,
     Images,
     InContextRegression,
     ModularArithmetic,
+    MultiIndex,
     Parity,
+    ProductOf,
+    Relu,
     Rows,
     SingleIndex,
     Split,
+    Tanh,
     Task,
     Validation,
     XorClusters,
@@ -55,6 +63,11 @@ def product(task, seed, x):
 def he(k):
     z_to_y = {1: lambda z: z, 2: lambda z: z**2 - 1, 3: lambda z: z**3 - 3 * z}[k]
     return lambda task, seed, x: z_to_y(x.astype(np.float64) @ task.teacher(seed))
+
+
+def hidden(formula):
+    """The target as a formula of the coordinates along the task's directions, z[directions, n]."""
+    return lambda task, seed, x: formula(np.atleast_2d(task.teacher(seed)) @ x.T.astype(np.float64))
 
 
 def least_squares(task, seed, x):
@@ -184,6 +197,33 @@ TASKS = [
     pytest.param(Row(SingleIndex(10, Hermite(3)), 0, 6, he(3)), id="cubic index"),
     pytest.param(Row(SingleIndex(7, Hermite(2), norm=2.0), 3, 32, he(2)), id="quadratic index of norm 2"),
     pytest.param(Row(SingleIndex(7, Hermite(3), norm=2.0), 0, 708, he(3)), id="cubic index of norm 2"),
+    pytest.param(
+        Row(SingleIndex(7, Relu()), (2 * np.pi) ** -0.5, 0.5 - 0.5 / np.pi, hidden(lambda z: np.maximum(z[0], 0))),
+        id="rectified index",
+    ),
+    pytest.param(Row(MultiIndex(7, Hermite(2)), 0, 2, hidden(lambda z: z[0] ** 2 - 1)), id="multi-index of one"),
+    # E[erf(z / sqrt 2)^2] = 1/3.
+    pytest.param(
+        Row(MultiIndex(6, Committee(Erf(), 3)), 0, 1 / 9, hidden(lambda z: special.erf(z / np.sqrt(2)).mean(0))),
+        id="committee",
+    ),
+    pytest.param(
+        Row(MultiIndex(8, HermiteSum.staircase(3)), 0, 3, hidden(lambda z: z[0] + z[0] * z[1] + z.prod(0))),
+        id="staircase",
+    ),
+    pytest.param(
+        Row(
+            MultiIndex(6, HermiteSum(((3, (0,)), (0.5, (2, 1))))),
+            3,
+            0.5,
+            hidden(lambda z: 3 + 0.5 * (z[0] ** 2 - 1) * z[1]),
+        ),
+        id="hermite sum",
+    ),
+    # By ten million draws: 0.2005.
+    pytest.param(
+        Row(MultiIndex(9, ProductOf(Tanh(), 3)), 0, 0.2005, hidden(lambda z: np.tanh(z.prod(0)))), id="product"
+    ),
 ]
 LOSSES = {
     kind.name: kind()

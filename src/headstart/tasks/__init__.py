@@ -4,6 +4,8 @@ from headstart.tasks.images import Images
 from headstart.tasks.in_context import InContextRegression
 from headstart.tasks.links import Erf, Link, Relu, Series, Sign, Tanh, named_link
 from headstart.tasks.modular import ModularArithmetic, Operation
+from headstart.tasks.multi_index import MultiIndex
+from headstart.tasks.multi_links import Committee, HermiteSum, MultiLink, ProductOf
 from headstart.tasks.parity import Parity
 from headstart.tasks.rows import Rows, row_numbers
 from headstart.tasks.single_index import Hermite, SingleIndex
@@ -13,14 +15,19 @@ from headstart.tasks.validation import Validation
 from headstart.tasks.xor_clusters import XorClusters
 
 __all__ = [
+    "Committee",
     "Erf",
     "Hermite",
+    "HermiteSum",
     "Images",
     "InContextRegression",
     "Link",
     "ModularArithmetic",
+    "MultiIndex",
+    "MultiLink",
     "Operation",
     "Parity",
+    "ProductOf",
     "RandomlyLabelled",
     "Relabelled",
     "Relu",

@@ -1,26 +1,16 @@
 """Links: functions of one number, h*(<w*, x>) of a target or s(<w, x>) of a neuron, each with its slope."""
 
 from dataclasses import dataclass
-from typing import ClassVar, Protocol, runtime_checkable
+from typing import ClassVar
 
 import numpy as np
 from numpy.polynomial import hermite_e
 from numpy.typing import NDArray
-from scipy.special import erf
 
 from headstart.core.errors import HeadstartError
-from headstart.tasks.single_index import Hermite
+from headstart.tasks.single_index import Hermite, Link
 
-
-@runtime_checkable
-class Link(Protocol):
-    """A function of one number, elementwise. A neuron's activation has its derivative too, `slope(z)`."""
-
-    semantics: ClassVar[int]
-
-    def __call__(self, z: NDArray[np.float64]) -> NDArray[np.float64]:
-        """h(z), of the shape of z."""
-        ...
+__all__ = ["Erf", "Link", "Relu", "Series", "Sign", "Tanh", "named_link"]
 
 
 @dataclass(frozen=True)
@@ -53,6 +43,8 @@ class Erf:
 
     def __call__(self, z: NDArray[np.float64]) -> NDArray[np.float64]:
         """The error function at z / sqrt 2."""
+        from scipy.special import erf
+
         return np.asarray(erf(np.asarray(z) / np.sqrt(2)), dtype=np.float64)
 
     def slope(self, z: NDArray[np.float64]) -> NDArray[np.float64]:

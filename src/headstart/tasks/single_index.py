@@ -1,7 +1,7 @@
 """Single-index models: a link function of one hidden direction of Gaussian inputs."""
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.polynomial import hermite_e
@@ -12,6 +12,18 @@ from headstart.core.metric import Metric
 from headstart.core.samples import Samples
 from headstart.core.signature import Signature
 from headstart.core.streams import Stream, normals
+from headstart.tasks.gaussian_moments import gaussian_variance
+
+
+@runtime_checkable
+class Link(Protocol):
+    """A function of one number, elementwise. A neuron's activation has its derivative too, `slope(z)`."""
+
+    semantics: ClassVar[int]
+
+    def __call__(self, z: NDArray[np.float64]) -> NDArray[np.float64]:
+        """h(z), of the shape of z."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -34,6 +46,12 @@ class Hermite:
         return np.asarray(hermite_e.hermeval(z, [0.0] * (self.degree - 1) + [float(self.degree)]), dtype=np.float64)
 
 
+def check_link(owner: str, link: object) -> None:
+    """Raise unless `link` is a link of one number."""
+    if isinstance(link, type) or not isinstance(link, Link) or hasattr(link, "directions"):
+        raise HeadstartError(f"{owner}(link={link!r}): give a link of one number, such as Hermite(3) or Erf()")
+
+
 @dataclass(frozen=True)
 class SingleIndex:
     """y = link(<w*, x>), x ~ N(0, I_d), w* uniform on the sphere of radius `norm`, drawn from the task stream.
@@ -42,18 +60,17 @@ class SingleIndex:
     """
 
     dim: int
-    link: Hermite = Hermite(3)
+    link: Link = Hermite(3)
     norm: float = 1.0
 
     semantics: ClassVar[int] = 1
-    losses: ClassVar[tuple[str, ...]] = ("mse",)
+    losses: ClassVar[tuple[str, ...]] = ("mse", "correlation")
     num_test: ClassVar[int] = 5000
 
     def __post_init__(self) -> None:
         check_count("SingleIndex", "dim", self.dim)
         check_positive("SingleIndex", "norm", self.norm)
-        if not isinstance(self.link, Hermite):
-            raise HeadstartError(f"SingleIndex(link={self.link!r}): give a link, such as Hermite(3)")
+        check_link("SingleIndex", self.link)
 
     @property
     def signature(self) -> Signature:
@@ -62,7 +79,9 @@ class SingleIndex:
 
     @property
     def variance(self) -> float:
-        """Var(y), by Gauss-Hermite quadrature, which is exact for a polynomial link."""
+        """Var(y), by quadrature: of a polynomial Gauss-Hermite, which is exact."""
+        if not isinstance(self.link, Hermite):
+            return gaussian_variance(self.link, 1, self.norm)
         nodes, weights = hermite_e.hermegauss(2 * self.link.degree + 2)
         y, weights = self.link(self.norm * nodes), weights / weights.sum()
         return float(weights @ y**2 - (weights @ y) ** 2)

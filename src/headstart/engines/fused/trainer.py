@@ -15,7 +15,7 @@ from headstart.models import MLP
 from headstart.optimizers import AdamW
 from headstart.plans import Place
 from headstart.run import Run
-from headstart.tasks import Parity, SingleIndex
+from headstart.tasks import Hermite, Parity, SingleIndex
 
 _EVALUATION, _DATA = np.uint64(6), np.uint64(2)
 # Fresh samples that are not the task's own are made for this many steps at a time.
@@ -27,6 +27,11 @@ def _support_bits(run: Run) -> np.uint64:
     if not isinstance(run.task, Parity) or run.task.dim > LARGEST_PACKED_DIM:
         return np.uint64(0)
     return np.uint64(sum(1 << i for i in run.task.support or ()))
+
+
+def _degree(run: Run) -> int:
+    """The degree of a Hermite link; 0 for a parity."""
+    return run.task.link.degree if isinstance(run.task, SingleIndex) and isinstance(run.task.link, Hermite) else 0
 
 
 class Trainer:
@@ -62,7 +67,7 @@ class Trainer:
             loss=losses.LOSSES[run.loss.name],
             optimizer=int(adam),
             support=_support_bits(run),
-            degree=run.task.link.degree if isinstance(run.task, SingleIndex) else 0,
+            degree=_degree(run),
             ties=float(run.task.ties) if isinstance(run.task, Parity) else 0.0,
         )
         factors = lowered[0].factors
