@@ -1,5 +1,10 @@
 """Level 3: what predicts without training. Simulators of low-dimensional dynamics, and bounds beside them."""
 
+from headstart.theory.exponent_of_data import ExponentEstimate, Strength, estimate_exponent, whiten
+from headstart.theory.hermite import hermite_coefficients
+from headstart.theory.information_exponent import generative_exponent, information_exponent
+from headstart.theory.leap_index import Leap, Step, leap_index
+from headstart.theory.learnability import Learnability, Outlook, learnability
 from headstart.theory.odd_parity import best_on_three, threshold_correlation, two_layer_ceiling
 from headstart.theory.overlaps import Form, Objective
 from headstart.theory.quadratic_neuron import Labels, Neurons, Passage, Shift, run_until, step
@@ -42,19 +47,25 @@ __all__ = [
     "Chance",
     "Draw",
     "Event",
+    "ExponentEstimate",
     "Form",
     "IdealStep",
     "Inequality",
     "Labels",
+    "Leap",
+    "Learnability",
     "NetworkSearch",
     "Neurons",
     "Objective",
+    "Outlook",
     "Passage",
     "Prediction",
     "Probable",
     "Rows",
     "SamplingBias",
     "Shift",
+    "Step",
+    "Strength",
     "Target",
     "TwoPhase",
     "assumptions",
@@ -62,7 +73,13 @@ __all__ = [
     "cluster_mean_ratio",
     "descend",
     "embedded",
+    "estimate_exponent",
+    "generative_exponent",
+    "hermite_coefficients",
+    "information_exponent",
     "initial_target",
+    "leap_index",
+    "learnability",
     "learned_features",
     "least_constant",
     "least_log_samples",
@@ -78,5 +95,6 @@ __all__ = [
     "threshold_correlation",
     "two_layer_ceiling",
     "unit_features",
+    "whiten",
     "width_ceiling",
 ]
