@@ -8,6 +8,7 @@ from headstart.theory.learnability import Learnability, Outlook, learnability
 from headstart.theory.odd_parity import best_on_three, threshold_correlation, two_layer_ceiling
 from headstart.theory.overlaps import Form, Objective
 from headstart.theory.quadratic_neuron import Labels, Neurons, Passage, Shift, run_until, step
+from headstart.theory.reduced_sgd import Recovery, ReducedSGD, Switch, simulate
 from headstart.theory.sampling_bias import SamplingBias
 from headstart.theory.two_phase import TwoPhase
 from headstart.theory.two_phase_bounds import Prediction, norm_bound, predict, switch_point, switch_terms
@@ -61,11 +62,14 @@ __all__ = [
     "Passage",
     "Prediction",
     "Probable",
+    "Recovery",
+    "ReducedSGD",
     "Rows",
     "SamplingBias",
     "Shift",
     "Step",
     "Strength",
+    "Switch",
     "Target",
     "TwoPhase",
     "assumptions",
@@ -89,6 +93,7 @@ __all__ = [
     "outputs",
     "predict",
     "run_until",
+    "simulate",
     "step",
     "switch_point",
     "switch_terms",
