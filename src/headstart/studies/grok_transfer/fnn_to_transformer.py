@@ -93,7 +93,7 @@ LAPTOP = replace(
     DESK,
     num_seeds=4,
     num_test=2048,
-    steps=400,
+    steps=300,
     record_every=10,
     inits=(0.6,),
     rates=(0.005, 0.01),
