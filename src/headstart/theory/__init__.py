@@ -6,7 +6,8 @@ from headstart.theory.information_exponent import generative_exponent, informati
 from headstart.theory.leap_index import Leap, Step, leap_index
 from headstart.theory.learnability import Learnability, Outlook, learnability
 from headstart.theory.odd_parity import best_on_three, threshold_correlation, two_layer_ceiling
-from headstart.theory.overlaps import Form, Objective
+from headstart.theory.overlap_limits import Kept, escape_threshold, kept_terms, ode_path
+from headstart.theory.overlaps import Form, Objective, Process
 from headstart.theory.quadratic_neuron import Labels, Neurons, Passage, Shift, run_until, step
 from headstart.theory.reduced_sgd import Recovery, ReducedSGD, Switch, simulate
 from headstart.theory.sampling_bias import SamplingBias
@@ -52,6 +53,7 @@ __all__ = [
     "Form",
     "IdealStep",
     "Inequality",
+    "Kept",
     "Labels",
     "Leap",
     "Learnability",
@@ -62,6 +64,7 @@ __all__ = [
     "Passage",
     "Prediction",
     "Probable",
+    "Process",
     "Recovery",
     "ReducedSGD",
     "Rows",
@@ -77,11 +80,13 @@ __all__ = [
     "cluster_mean_ratio",
     "descend",
     "embedded",
+    "escape_threshold",
     "estimate_exponent",
     "generative_exponent",
     "hermite_coefficients",
     "information_exponent",
     "initial_target",
+    "kept_terms",
     "leap_index",
     "learnability",
     "learned_features",
@@ -89,6 +94,7 @@ __all__ = [
     "least_log_samples",
     "noise_bound",
     "norm_bound",
+    "ode_path",
     "one_number_ceiling",
     "outputs",
     "predict",

@@ -221,8 +221,8 @@ def _checked(x: Floats, y: Floats) -> tuple[Floats, Floats]:
     mean = max(float((x.mean(axis=0) ** 2).sum() - x.var(axis=0).sum() / n), 0.0) / dim
     off = np.cov(x.T).reshape(dim, dim) - np.eye(dim)
     covariance = ((off**2).sum() - dim * (dim + 1) / n) / (2 * dim)
-    # Five deviations of either under N(0, I) are forgiven.
-    if mean > MAX_MEAN**2 + 5 * (2 / dim) ** 0.5 / n or covariance > MAX_COVARIANCE + 5 * (1 + 1 / dim) ** 0.5 / n:
+    # Fifteen deviations of either under N(0, I) are forgiven: these are squares, with the tails of chi-squares.
+    if mean > MAX_MEAN**2 + 15 * (2 / dim) ** 0.5 / n or covariance > MAX_COVARIANCE + 15 * (1 + 1 / dim) ** 0.5 / n:
         raise HeadstartError(
             f"estimate_exponent: x is far from N(0, I): means of {mean**0.5:.2g}, covariance {covariance:.2g} off "
             f"(at most {MAX_MEAN:g}, {MAX_COVARIANCE:g}); pass whiten(x), of principal directions if d is large"
