@@ -199,6 +199,13 @@ def test_a_committee_of_one_is_its_link(student):
     np.testing.assert_allclose(one[0], other[0], atol=1e-12)
 
 
+def test_a_plain_function_of_several_numbers_says_how_many():
+    m, q = np.array([[0.3, 0.1]]), np.eye(1)
+    named = Process(ProductOf(Tanh(), 2), Tanh(), 50, 5, 0.5)
+    plain = Process(lambda z: np.tanh(z[:, 0] * z[:, 1]), Tanh(), 50, 5, 0.5, directions=2)
+    np.testing.assert_array_equal(named.step(m, q)[0], plain.step(m, q)[0])
+
+
 def test_correlated_directions_of_the_teacher_are_in_p():
     process = Process(Committee(Erf(), 2), Erf(), 50, 5, 0.5)
     m, q = np.array([[0.3, 0.1]]), np.eye(1)
@@ -310,6 +317,8 @@ def test_the_process_follows_the_differential_equation_when_steps_are_small():
         ({"link": 3}, "link"),
         ({"readout": (1.0, 2.0)}, "1 finite"),
         ({"spherical": 1}, "spherical"),
+        ({"link": Committee(Erf(), 2), "directions": 3}, "takes 2"),
+        ({"link": Committee(Erf(), 4), "dim": 3}, "4 directions"),
     ],
 )
 def test_a_process_out_of_range_is_refused(change, words):

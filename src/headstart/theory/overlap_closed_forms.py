@@ -153,15 +153,22 @@ def _terms(link: Any) -> dict[int, float]:
 def wick(c: Numbers, fields: tuple[Any, ...], degrees: tuple[int, ...]) -> Numbers:
     """E[prod_i He_degrees_i(x_fields_i)] for x ~ N(0, c); fields are index arrays that broadcast."""
     shape = np.broadcast_shapes(*(np.shape(field) for field in fields))
-    total = np.zeros(shape, dtype=c.dtype)
+    total, scale = np.zeros(shape, dtype=c.dtype), float(np.prod([factorial(k) for k in degrees]))
     pairs = [(i, j) for i in range(len(fields)) for j in range(i, len(fields))]
+    powers: dict[tuple[int, int, int], Numbers] = {}
+    for i, j in pairs:
+        edge = (c[fields[i], fields[i]] - 1) / 2 if i == j else c[fields[i], fields[j]]
+        for n in range(1, min(degrees[i], degrees[j]) + 1):
+            powers[i, j, n] = edge if n == 1 else powers[i, j, n - 1] * edge / n
+    # On the unit sphere a loop is 0, or of first order in an imaginary step: two of them are nothing.
+    loops = [powers[i, i, 1] for i in range(len(fields)) if degrees[i]]
+    most = 99 if any(np.abs(loop.real).max() > 1e-14 for loop in loops) else int(np.iscomplexobj(c))
     for graph in _graphs(degrees):
-        term: Any = float(np.prod([factorial(k) for k in degrees]))
-        for (i, j), n in zip(pairs, graph, strict=True):
-            if n:
-                edge = (c[fields[i], fields[i]] - 1) / 2 if i == j else c[fields[i], fields[j]]
-                term = term * edge**n / factorial(n)
-        total = total + term
+        if sum(n for (i, j), n in zip(pairs, graph, strict=True) if i == j) <= most:
+            term: Any = scale
+            for (i, j), n in zip(pairs, graph, strict=True):
+                term = term * powers[i, j, n] if n else term
+            total += term
     return total
 
 

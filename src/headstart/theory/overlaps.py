@@ -53,8 +53,9 @@ class Form(StrEnum):
 class Process:
     """The process of one student, teacher, dimension, batch and rate; `readout` has the p numbers a_j, else all are 1.
 
-    `link` is h*: a link of one number, or one of several with its `directions`. `noise` is D, the variance of label
-    noise. `spherical` takes each row's own part out of its gradient before the step.
+    `link` is h*: a link of one number; one of several, which says its `directions`; or a plain function of [n, k] with
+    `directions` = k. `noise` is D, the variance of label noise. `spherical` takes each row's own part out of its
+    gradient before the step.
     """
 
     link: Callable[[Floats], Floats] = Hermite(3)
@@ -64,6 +65,7 @@ class Process:
     rate: float = 0.01
     loss: Objective = Objective.MSE
     num_neurons: int = 1
+    directions: int | None = None
     readout: tuple[float, ...] | None = None
     noise: float = 0.0
     spherical: bool = False
@@ -82,6 +84,12 @@ class Process:
         object.__setattr__(self, "form", Form(self.form))
         if not callable(self.link):
             raise HeadstartError(f"Process(link={self.link!r}): give a link such as Hermite(3) or Committee(Erf(), 2)")
+        if self.directions is not None:
+            check_count("Process", "directions", self.directions)
+            if self.directions != self.num_directions:
+                raise HeadstartError(f"Process(directions={self.directions}): {self.link} takes {self.num_directions}")
+        if self.num_directions > self.dim:
+            raise HeadstartError(f"Process(dim={self.dim}): {self.num_directions} directions need at least as many")
         if not isinstance(self.student, Activation) or isinstance(self.student, type):
             raise HeadstartError(
                 f"Process(student={self.student!r}): a neuron needs a slope; give an activation such as Erf() or Relu()"
@@ -94,8 +102,8 @@ class Process:
 
     @property
     def num_directions(self) -> int:
-        """k."""
-        return int(getattr(self.link, "directions", 1))
+        """k: what the link says, else what was given, else 1."""
+        return int(getattr(self.link, "directions", self.directions or 1))
 
     @property
     def setting(self) -> Setting:
