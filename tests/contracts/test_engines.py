@@ -31,7 +31,17 @@ from headstart.models.mlp import Activation
 from headstart.optimizers import SGD, Adafactor, AdamW, Cosine, StepDecay, WarmUp, WarmUpStableDecay
 from headstart.plans import AutoPhases, ByRole, Fixed, Online, Phase, Phases, TwoSet
 from headstart.run import Reaches, Run, Step
-from headstart.tasks import Hermite, ModularArithmetic, Parity, SingleIndex, Split, row_numbers
+from headstart.tasks import (
+    Hermite,
+    ModularArithmetic,
+    MultiIndex,
+    Parity,
+    ProductOf,
+    SingleIndex,
+    Split,
+    Tanh,
+    row_numbers,
+)
 
 # Derivatives along a direction make torch compile some of its own parts, and say that the way it does so is old.
 pytestmark = pytest.mark.filterwarnings("ignore:.*torch.jit.script.* is deprecated:DeprecationWarning")
@@ -208,6 +218,13 @@ SCHEDULES = {
 }
 SPHERE = replace(PARITY, methods=(OnSphere(),), optimizer=SGD(0.05))
 TANGENT = replace(PARITY, methods=(OnSphere(radius=0.5, tangent=True),), optimizer=SGD(0.3))
+COMMITTEE = replace(
+    INDEX,
+    task=MultiIndex(6, ProductOf(Tanh(), 2), noise=0.1),
+    model=MLP(5, activation=Activation.ERF, bias=False, init="committee"),
+    optimizer=SGD(0.5),
+    methods=(OnSphere(), LayerScale(rate={Role.READOUT: 0})),
+)
 LINEARISED = replace(PARITY, methods=(Linearised(),))
 SPLIT = replace(
     PARITY,
@@ -248,6 +265,8 @@ RUNS = {
     "window": replace(PARITY, methods=(GradientFilter("window", window=5, strength=1.0),), optimizer=SGD(0.05)),
     "sphere": SPHERE,
     "tangent": TANGENT,
+    "committee": COMMITTEE,
+    "spherical committee": replace(COMMITTEE, methods=(OnSphere(tangent=True), LayerScale(rate={Role.READOUT: 0.04}))),
     "ball": replace(PARITY, methods=(InBall((Role.INPUT, Role.READOUT), radius=0.4),)),
     "loss by phase": replace(PHASES, methods=(PhaseLoss((Correlation(), None, Hinge())),)),
     "linearised": LINEARISED,

@@ -70,6 +70,11 @@ def mlp_forward(model, signature, weights, x):
         "gelu": lambda z: z * (1 + special.erf(z / np.sqrt(2))) / 2,
         "sigmoid": lambda z: 1 / (1 + np.exp(-z)),
         "quadratic": lambda z: z * z,
+        "erf": lambda z: special.erf(z / np.sqrt(2)),
+        "tanh": np.tanh,
+        "he2": lambda z: z**2 - 1,
+        "he3": lambda z: z**3 - 3 * z,
+        "he4": lambda z: z**4 - 6 * z**2 + 3,
     }[model.activation]
     h = x.astype(np.float64).reshape(len(x), -1)
     if model.embedding:
@@ -175,6 +180,9 @@ MODELS = [
     pytest.param(Row(MLP(16, activation=Activation.GELU), mlp_forward), id="gelu"),
     pytest.param(Row(MLP(16, activation=Activation.SIGMOID), mlp_forward), id="sigmoid"),
     pytest.param(Row(MLP(16, activation=Activation.QUADRATIC), mlp_forward), id="quadratic"),
+    *(pytest.param(Row(MLP(16, activation=a), mlp_forward), id=a) for a in ("erf", "tanh", "he2", "he3", "he4")),
+    pytest.param(Row(MLP(5, activation="he3", bias=False, init="committee"), mlp_forward), id="committee"),
+    pytest.param(Row(MLP(5, depth=3, init="committee"), mlp_forward), id="deep committee"),
     pytest.param(Row(MLP(depth=1), mlp_forward), id="depth 1"),
     pytest.param(Row(MLP(depth=1, bias=False), mlp_forward), id="depth 1 without bias"),
     pytest.param(Row(MLP(12, depth=4), mlp_forward), id="depth 4"),
@@ -244,6 +252,8 @@ def test_initial_weights_are_decided_by_the_seed_alone(row):
     given = {p.name for p in row.parameters if p.role is Role.NORM}
     if isinstance(getattr(row.model, "embedding", None), FixedTable):
         given.add("embedding.weight")
+    if getattr(row.model, "init", None) is Init.COMMITTEE:
+        given |= {p.name for p in row.parameters if p.layer == row.model.depth - 1}
     for name, value in one.items():
         assert np.array_equal(value, again[name])
         assert np.array_equal(value, other[name]) == (name in given)
@@ -393,6 +403,14 @@ def test_a_table_or_several_outputs_leave_the_first_layer_of_the_same_shape_as_i
     several = MLP(16).initial_weights(Signature((DIM,), outputs=(3,)), 0)
     for other in (table, several):
         assert np.array_equal(plain["layers.0.weight"], other["layers.0.weight"])
+
+
+def test_a_committee_takes_the_mean_of_gaussian_neurons():
+    model, gaussian = MLP(5, depth=3, init="committee"), MLP(5, depth=3, init="gaussian")
+    ours, theirs = model.initial_weights(REAL, 3), gaussian.initial_weights(REAL, 3)
+    assert np.array_equal(ours["layers.2.weight"], np.full((1, 5), 0.2, dtype=np.float32))
+    assert ours["layers.2.bias"] == 0
+    assert all(np.array_equal(ours[name], theirs[name]) for name in ours if not name.startswith("layers.2"))
 
 
 def test_names_of_activations_and_initialisations_serve_as_well():

@@ -71,8 +71,9 @@ def assert_agree(run):
 @pytest.mark.parametrize("activation", list(Activation))
 @pytest.mark.parametrize("run", [TABLES, DEEP, POPULATION], ids=["tables", "deep", "population"])
 def test_every_activation_and_loss_agrees_with_the_loop(run, activation, loss):
-    # A quadratic network of three layers on an unbounded loss grows without bounds within twenty steps.
-    lr = 0.005 if activation == "quadratic" and loss.name == "correlation" else 0.05
+    # A polynomial network of three layers on an unbounded loss grows without bounds within twenty steps.
+    unbounded = loss.name == "correlation" and activation in ("quadratic", "he2", "he3")
+    lr = 0.0002 if activation == "he4" else 0.005 if unbounded else 0.05
     run = replace(run, model=replace(run.model, activation=activation), loss=loss, optimizer=SGD(lr))
     assert_agree(run)
 
@@ -202,7 +203,8 @@ def test_gradients_on_the_population_are_those_of_autograd(dim, activation, bias
     data = run.task.population(0)
     expected = autograd(run, data.x, data.y)
     for name, value in gradient(run).items():
-        np.testing.assert_allclose(value, expected[name], rtol=0, atol=1e-6, err_msg=name)
+        slack = 1e-6 * max(1.0, float(np.abs(expected[name]).max()) / 4)
+        np.testing.assert_allclose(value, expected[name], rtol=0, atol=slack, err_msg=name)
 
 
 @pytest.mark.parametrize("bias", [True, False], ids=["bias", "no bias"])

@@ -154,6 +154,7 @@ def test_grids_and_sobol_points_give_the_moments_of_normals():
         (lambda: MultiIndex(2, ProductOf(Tanh(), 3)), r"dim=2.*at least 3"),
         (lambda: MultiIndex(5, np.tanh), r"link=.*Hermite\(3\)"),
         (lambda: MultiIndex(5, Hermite), r"link=.*Hermite\(3\)"),
+        (lambda: MultiIndex(5, Series((3,))).metrics, "constant"),
         (lambda: MultiIndex(5, noise=-1), "noise=-1"),
         (lambda: MultiIndex(0), "dim=0"),
         (lambda: MultiIndex(5, num_test=0), "num_test=0"),

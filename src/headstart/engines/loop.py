@@ -27,8 +27,9 @@ from headstart.tasks import held_out
 T = TypeVar("T")
 # Gradients of a full batch are summed over chunks this long, so that activations stay in cache.
 CHUNK = 2**11
-# Mini-batches are drawn for this many steps at once; ids are pure functions of the step, so nothing else changes.
-BLOCK = 64
+# Mini-batches are drawn for this many steps at once, fewer where they have more bytes than this; ids are pure functions
+# of the step, so nothing else changes.
+BLOCK, _BLOCK_BYTES = 64, 2**26
 # Steps of this many FLOPs gain from several threads.
 _LARGE_STEP = 2e9
 
@@ -76,8 +77,8 @@ class Loop:
         rows = [pool.size or (run.task.population_size or 0) for pool in (leg.pool for leg in course.legs)]
         pooled = max(rows) if isinstance(run.batch, FullBatch) else max(leg.pool.size or 0 for leg in course.legs)
         parameters = sum(int(np.prod(p.shape)) for p in run.parameters)
-        each = run.task.signature.num_inputs + 1
-        return 4.0 * ((pooled + run.task.num_test + BLOCK * (course.batch or 0)) * each + 16 * parameters)
+        each, batch = run.task.signature.num_inputs + 1, course.batch or 0
+        return 4.0 * ((pooled + run.task.num_test + _steps_at_once(run, batch) * batch) * each + 16 * parameters)
 
     def train(self, jobs: Sequence[Job], device: str = "cpu", watch: Watch | None = None) -> Iterator[Outcome]:
         """Train the jobs one after another."""
@@ -88,6 +89,11 @@ class Loop:
             ended = train_together([member], training, watch, self.checkpoint_seconds)
             within = nullcontext if _is_large(member.lowered) else one_thread
             yield from (outcome for _, outcome in each_within(within, ended))
+
+
+def _steps_at_once(run: Run, batch: int) -> int:
+    """For how many steps mini-batches are drawn."""
+    return min(BLOCK, max(1, _BLOCK_BYTES // (4 * max(1, batch) * run.task.signature.num_inputs)))
 
 
 def _is_large(lowered: Lowered) -> bool:
@@ -193,7 +199,8 @@ class _Feed:
 
     def _draw(self, place: Place, step: int) -> None:
         left = self.course.steps_left(place, step)
-        num_steps = BLOCK if left is None else min(BLOCK, left)
+        most = _steps_at_once(self.run, self.course.batch or 0)
+        num_steps = most if left is None else min(most, left)
         # Rows of finite tasks end with the last step: nothing beyond the batch after it is asked for.
         num_steps = min(num_steps, self.run.budget.steps + 1 - step)
         ids = self.course.ids(place, step, num_steps)

@@ -8,6 +8,7 @@ from headstart.measures.kernel import NTKChange, pseudo_ntk
 from headstart.measures.norm_ratio import NormRatio, norm_ratio
 from headstart.measures.norms import readout_ratio
 from headstart.measures.on_the_way import Every, Geometric, Measure, Recorded, View, When
+from headstart.measures.overlaps import Overlaps
 from headstart.measures.power_law import exponent, medians
 from headstart.measures.spectrum import FourierSpectrum, concentration, spectrum
 from headstart.measures.time_ratio import Bounds, censored_time, median_time, quotient, restricted_times
@@ -24,6 +25,7 @@ __all__ = [
     "Measure",
     "NTKChange",
     "NormRatio",
+    "Overlaps",
     "Recorded",
     "View",
     "When",

@@ -8,6 +8,7 @@ from headstart.methods.gradient_filter import AttachedFilter, GradientFilter
 from headstart.methods.labels import RandomLabels
 from headstart.methods.layer_scale import InitScale, LayerScale
 from headstart.methods.linearised import Linearised
+from headstart.methods.loss_schedule import LossSchedule
 from headstart.methods.method import Hook, Method, Tensors
 from headstart.methods.module_roles import Found, Roles
 from headstart.methods.mup import MuP
@@ -28,6 +29,7 @@ __all__ = [
     "InitScale",
     "LayerScale",
     "Linearised",
+    "LossSchedule",
     "MergeEmbedding",
     "Method",
     "MuP",

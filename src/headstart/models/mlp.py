@@ -25,10 +25,15 @@ _MOST_SYMBOLS = 1024
 
 
 class Init(StrEnum):
-    """torch_default: U(-1/sqrt(fan_in), 1/sqrt(fan_in)). gaussian: N(0, 1/fan_in), sqrt(3) times as wide."""
+    """torch_default: U(-1/sqrt(fan_in), 1/sqrt(fan_in)). gaussian: N(0, 1/fan_in), sqrt(3) times as wide.
+
+    committee: gaussian but for the readout, whose weights are 1/fan_in and whose bias is 0, so that the output is the
+    mean of the last neurons.
+    """
 
     TORCH_DEFAULT = "torch_default"
     GAUSSIAN = "gaussian"
+    COMMITTEE = "committee"
 
 
 @dataclass(frozen=True)
@@ -40,6 +45,13 @@ class MLP:
     real inputs is a linear map before the first layer. Depth 1 is a linear model and ignores the width. There are no
     residual connections. With `bias=False` all biases are absent. Biases are drawn like the weights of their layer, as
     PyTorch does.
+
+    A committee machine, f(x) = (1/p) sum_j a_j s(<w_j, x>) with |w_j| = 1, is
+
+        MLP(p, activation="erf", bias=False, init="committee") with methods (OnSphere(),)
+
+    with all a_j = 1 at the start; LayerScale(rate={"readout": 0}) keeps them, and LayerScale(init={"readout": 0.1})
+    begins with a_j = 0.1. What is trained is a_j / p, so that a rate of eta on a_j is a factor of 1 / p^2.
     """
 
     width: int = 64
@@ -91,8 +103,11 @@ class MLP:
     def initial_rows(self, parameter: Parameter, seed: int, first: int, after: int) -> NDArray[np.float32]:
         """Rows first .. after - 1 of a layer's weight or bias at step 0, drawn without the others."""
         layer = int(parameter.name.split(".")[1])
+        if self.init is Init.COMMITTEE and layer == self.depth - 1:
+            value = 0.0 if parameter.role is Role.BIAS else 1 / parameter.fan_in
+            return np.full((after - first, *parameter.shape[1:]), value, dtype=np.float32)
         id, row = 2 * layer + (parameter.role is Role.BIAS), prod(parameter.shape[1:])
-        draw = scaled_normals if self.init is Init.GAUSSIAN else symmetric_uniforms
+        draw = symmetric_uniforms if self.init is Init.TORCH_DEFAULT else scaled_normals
         values = draw(seed, id, first * row, (after - first) * row, parameter.fan_in**-0.5)
         return values.reshape(after - first, *parameter.shape[1:])
 

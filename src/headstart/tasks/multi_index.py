@@ -72,7 +72,10 @@ class MultiIndex:
     def variance(self) -> float:
         """Var h*(W* x), without the noise: exact where the link knows it, else by quadrature."""
         known = getattr(self.link, "variance", None)
-        return float(gaussian_variance(self.link, self.num_directions) if known is None else known)
+        variance = float(gaussian_variance(self.link, self.num_directions) if known is None else known)
+        if not variance > 0:
+            raise HeadstartError(f"MultiIndex(link={self.link!r}): a constant has nothing to learn; give another link")
+        return variance
 
     @property
     def metrics(self) -> tuple[Metric, ...]:

@@ -18,8 +18,9 @@ class Shape(NamedTuple):
     loss: int
     optimizer: int
     support: Any  # uint64: the bits of a parity's support
-    degree: int  # of the Hermite link
     ties: float  # what a prediction of exactly 0 counts in the accuracy
+    radius: float  # of the sphere that each neuron of the first layer stays on; 0 for none
+    tangent: int  # whether its gradient is along the sphere
 
 
 class Members(NamedTuple):

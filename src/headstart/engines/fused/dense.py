@@ -9,9 +9,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from headstart.core.kernels.compile import inlined, kernel, part
+from headstart.core.kernels.compile import inlined, kernel, part, pasted
 from headstart.core.kernels.random import normals, philox_block
 from headstart.engines.fused.batches import Batches, Members, Shape, draw_ids
+from headstart.engines.fused.labels import Teacher, label, project
 from headstart.engines.fused.layout import flat
 from headstart.engines.fused.losses import RELU, activate, agreement, loss_slope, loss_value
 from headstart.engines.fused.matmul import ACCUMULATE, AS_IS, DEPTH, FROM_BIAS, FROM_ZERO, RECTIFIED, matmul
@@ -30,11 +31,13 @@ from headstart.engines.fused.simd import (
     where_positive,
     zeros,
 )
+from headstart.engines.fused.sphere import along_sphere, onto_sphere
 
 # Samples in a block.
 CHUNK = 64
 _f = np.float32
 _ZERO, _ONE, _TWO = _f(0), _f(1), _f(2)
+_DATA, _NOISE = np.uint64(2), np.uint64(5)
 _START, _NEXT, _BLOCK = np.int64(0), np.int64(1), np.int64(CHUNK)
 
 
@@ -49,19 +52,19 @@ class Scratch(NamedTuple):
     transposed: Any  # float32[layers, width, stride]: W^T of the hidden layers
     panel: Any  # float32[DEPTH, 16]: sixteen columns, packed
     gradient: Any  # float32: in the layout of the weights
-    block: Any  # float32[blocks, rows + 1, CHUNK]: samples and targets of a mini-batch
+    block: Any  # float32[rows + 1, CHUNK]: some samples and targets of a mini-batch
     outputs: Any  # float32[CHUNK]
-    projected: Any  # float64[CHUNK]: <w*, x>
     ids: Any  # int64[batch]
     lanes: Any  # uint64[4 CHUNK]
     some: Any  # int64[CHUNK]
     keys: Any  # uint64[8]
-    support: Any  # int64[degree]: the support of a parity; empty for a single-index task
-    teachers: Any  # float64[members, dim]
+    columns: Any  # float64[2, width]: sums over the coordinates of each neuron
+    support: Any  # int64[degree]: the support of a parity; empty for Gaussian inputs
+    teacher: Any  # a Teacher, of Gaussian inputs
     variance: float
 
 
-def scratch(shape: Shape, size: int, batch: int, support: Any, teachers: Any, variance: float) -> Scratch:
+def scratch(shape: Shape, size: int, batch: int, support: Any, teacher: Teacher, variance: float) -> Scratch:
     """New buffers; `size` is that of the flat weights."""
     stride = shape.width + (16 if shape.width % 256 == 0 else 0)
     layers, rows = max(shape.depth - 1, 1), -(-shape.dim // 4) * 4
@@ -75,15 +78,15 @@ def scratch(shape: Shape, size: int, batch: int, support: Any, teachers: Any, va
         transposed=flat(max(shape.depth - 2, 0), shape.width, stride),
         panel=flat(DEPTH, 16),
         gradient=flat(size),
-        block=flat(-(-batch // CHUNK), rows + 1, CHUNK),
+        block=flat(rows + 1, CHUNK),
         outputs=flat(CHUNK),
-        projected=np.zeros(CHUNK),
         ids=np.zeros(-(-batch // CHUNK) * CHUNK, dtype=np.int64),
         lanes=np.zeros(4 * CHUNK, dtype=np.uint64),
         some=np.zeros(CHUNK, dtype=np.int64),
         keys=np.zeros(8, dtype=np.uint64),
+        columns=np.zeros((2, shape.width)),
         support=support,
-        teachers=teachers,
+        teacher=teacher,
         variance=variance,
     )
 
@@ -203,7 +206,7 @@ def backward(shape: Shape, w: Any, offsets: Any, x: Any, at: Any, rows: Any, mor
                 store(s.delta, below + i, sloped(shape.activation, load(s.back, i), s, below + i))
 
 
-@part
+@pasted
 def transpose(shape: Shape, w: Any, offsets: Any, s: Scratch) -> None:
     """W^T of every hidden layer, for the way back."""
     width, ld = shape.width, s.stride
@@ -214,7 +217,7 @@ def transpose(shape: Shape, w: Any, offsets: Any, s: Scratch) -> None:
                 transpose_tile(w, source + i * width + j, width, s.transposed, target + j * ld + i, ld)
 
 
-@part
+@pasted
 def apply(shape: Shape, members: Members, m: Any, time: Any, s: Scratch) -> None:
     """The optimizer step, parameter by parameter; rows of padding stay zero."""
     each, kind, offsets = 1 + shape.bias, shape.optimizer, members.offsets
@@ -232,7 +235,7 @@ def apply(shape: Shape, members: Members, m: Any, time: Any, s: Scratch) -> None
             update(kind, w, s.gradient[offsets[p + 1] :], first, second, offsets[p + 1], size, rate, adam, time)
 
 
-@part
+@pasted
 def draw_signs(shape: Shape, seed: Any, stream: Any, count: Any, out: Any, at: Any, s: Scratch) -> None:
     """The +-1 coordinates of samples s.some[: count] and their parities as a block at out[at :]."""
     y = at + s.rows * CHUNK
@@ -251,29 +254,16 @@ def draw_signs(shape: Shape, seed: Any, stream: Any, count: Any, out: Any, at: A
             out[y + n] *= out[at + i * CHUNK + n]
 
 
-@part
+@pasted
 def draw_normals(shape: Shape, seed: Any, stream: Any, m: Any, count: Any, out: Any, at: Any, s: Scratch) -> None:
-    """The Gaussian coordinates of samples s.some[: count] and He_k(<w*, x>) as a block at out[at :]."""
-    z, y = s.projected, at + s.rows * CHUNK
-    normals(seed, stream, s.some, count, shape.dim, out[at:], CHUNK)
-    for n in range(count):
-        z[n] = 0.0
-    teacher = s.teachers[m]
-    whole = shape.dim // 2 * 2
-    for i in range(0, whole, 2):
-        row, t = out[at + i * CHUNK : at + (i + 1) * CHUNK], teacher[i]
-        row2, t2 = out[at + (i + 1) * CHUNK : at + (i + 2) * CHUNK], teacher[i + 1]
-        for n in range(count):
-            z[n] += np.float64(row[n]) * t + np.float64(row2[n]) * t2
-    for i in range(whole, shape.dim):
-        row = out[at + i * CHUNK : at + (i + 1) * CHUNK]
-        for n in range(count):
-            z[n] += np.float64(row[n]) * teacher[i]
-    for n in range(count):
-        before, value = 1.0, z[n]
-        for k in range(1, shape.degree):
-            before, value = value, z[n] * value - k * before
-        out[y + n] = _f(value)
+    """The Gaussian coordinates of samples s.some[: count] and their labels as a block at out[at :]."""
+    noise = s.teacher.noise
+    # One call in a loop, which is compiled once: the coordinates, and, of samples to train on, the noise.
+    for call in range(2 if s.teacher.root > 0 and stream == _DATA else 1):
+        of, num, to = (_NOISE, 1, noise[:]) if call else (stream, shape.dim, out[at:])
+        normals(seed, of, s.some, count, num, to, CHUNK)
+    project(out, at, CHUNK, shape.dim, count, m, s.teacher)
+    label(stream == _DATA, count, out, at + s.rows * CHUNK, s.teacher)
 
 
 @kernel
@@ -294,26 +284,30 @@ def draw_samples(shape: Shape, seed: Any, stream: Any, m: Any, ids: Any, num: An
 
 
 @part
-def mini_batch(shape: Shape, plan: Batches, seed: Any, m: Any, step: Any, pool: Any, s: Scratch) -> None:
-    """The samples of the mini-batch at `step` in s.block: drawn, or copied from the pool they are stored in."""
-    draw_ids(plan, seed, step, s.ids, s.keys)
+def mini_batch(
+    shape: Shape, plan: Batches, seed: Any, m: Any, first: Any, count: Any, pool: Any, s: Scratch
+) -> None:  # fmt: skip
+    """Samples first .. of the batch with ids s.ids in s.block: drawn, or copied from the pool they are stored in."""
     if not plan.stored:
-        draw_samples(shape, seed, np.uint64(2), m, s.ids, plan.batch, s.block, s)
+        draw_samples(shape, seed, _DATA, m, s.ids[first:], count, s.block, s)
         return
     size = (s.rows + 1) * CHUNK
-    for n in range(plan.batch):
-        id = s.ids[n] - plan.origin
-        source, target = id // CHUNK * size + id % CHUNK, n // CHUNK * size + n % CHUNK
+    for n in range(count):
+        id = s.ids[first + n] - plan.origin
+        source = id // CHUNK * size + id % CHUNK
         for i in range(0, size, CHUNK):
-            s.block[target + i] = pool[source + i]
+            s.block[n + i] = pool[source + i]
 
 
-@part
-def gradient(shape: Shape, w: Any, offsets: Any, x: Any, num: Any, s: Scratch) -> None:
-    """s.gradient = that of the mean loss over `num` samples in blocks."""
-    scale = _ONE / _f(num)
+@pasted
+def gradient(shape: Shape, plan: Batches, seed: Any, m: Any, w: Any, offsets: Any, pool: Any, s: Scratch) -> None:
+    """s.gradient = that of the mean loss over the batch: the pool, or the samples s.ids, a block at a time."""
+    num = plan.batch
+    scale, x = _ONE / _f(num), pool if plan.full else s.block
     for first in range(0, num, CHUNK):
-        count, at = min(CHUNK, num - first), first // CHUNK * (s.rows + 1) * CHUNK
+        count, at = min(CHUNK, num - first), first // CHUNK * (s.rows + 1) * CHUNK if plan.full else 0
+        if not plan.full:
+            mini_batch(shape, plan, seed, m, first, count, pool, s)
         rows, y = (count + 3) // 4 * 4, at + s.rows * CHUNK
         forward(shape, w, offsets, x, at, rows, s)
         for n in range(rows):
@@ -326,24 +320,30 @@ def advance(
     shape: Shape, members: Members, active: Any, plan: Batches, pools: Any, start: Any, stop: Any, s: Scratch
 ) -> None:
     """Steps start .. stop - 1 of each active member. `pools`: float32[members, blocks], the samples that are stored."""
-    offsets = members.offsets
     for m in active:
         w, seed = members.weights[m], members.seeds[m]
-        x = pools[m] if plan.full else s.block
         for step in range(start, stop):
             if not plan.full:
-                mini_batch(shape, plan, seed, m, step, pools[m], s)
-            transpose(shape, w, offsets, s)
-            gradient(shape, w, offsets, x, plan.batch, s)
+                draw_ids(plan, seed, step, s.ids, s.keys)
+            transpose(shape, w, members.offsets, s)
+            gradient(shape, plan, seed, m, w, members.offsets, pools[m], s)
+            if shape.tangent:
+                along_sphere(shape, w, s.gradient, s.columns)
             apply(shape, members, m, step + 1, s)
+            if shape.radius > 0:
+                onto_sphere(shape, w, s.columns)
 
 
-@part
-def scores(shape: Shape, w: Any, offsets: Any, x: Any, num: Any, s: Scratch) -> Any:
-    """(mean metric, mean loss) over `num` samples in blocks."""
-    metric, loss = 0.0, 0.0
+@pasted
+def scores(
+    shape: Shape, plan: Batches, full: Any, seed: Any, m: Any, w: Any, offsets: Any, pool: Any, num: Any, s: Scratch
+) -> Any:
+    """(mean metric, mean loss) over `num` samples: those of the pool in full, or of the batch s.ids."""
+    metric, loss, x = 0.0, 0.0, pool if full else s.block
     for first in range(0, num, CHUNK):
-        count, at = min(CHUNK, num - first), first // CHUNK * (s.rows + 1) * CHUNK
+        count, at = min(CHUNK, num - first), first // CHUNK * (s.rows + 1) * CHUNK if full else 0
+        if not full:
+            mini_batch(shape, plan, seed, m, first, count, pool, s)
         forward(shape, w, offsets, x, at, (count + 3) // 4 * 4, s)
         for n in range(count):
             f, y = s.outputs[n], x[at + s.rows * CHUNK + n]
@@ -364,8 +364,8 @@ def evaluate(
     for m in active:
         w, seed = members.weights[m], members.seeds[m]
         if not plan.full:
-            mini_batch(shape, plan, seed, m, step, pools[m], s)
+            draw_ids(plan, seed, step, s.ids, s.keys)
         for split in range(2):
-            x = test[m] if split == 0 else pools[m] if plan.full else s.block
+            x, full = test[m] if split == 0 else pools[m], split == 0 or plan.full == 1
             num = num_test if split == 0 else plan.batch
-            out[m, 2 * split], out[m, 2 * split + 1] = scores(shape, w, members.offsets, x, num, s)
+            out[m, 2 * split], out[m, 2 * split + 1] = scores(shape, plan, full, seed, m, w, members.offsets, x, num, s)

@@ -10,7 +10,8 @@ from headstart.core.errors import HeadstartError
 from headstart.core.state import Arrays, State
 from headstart.core.units import FullBatch
 from headstart.engines.engine import Job, Outcome, Watch
-from headstart.engines.fused.layout import Layout, group_key, is_population, padded, uses_tables
+from headstart.engines.fused.layout import Layout, group_key, is_population, padded, sphere_of, uses_tables
+from headstart.engines.fused.targets import target_of
 from headstart.engines.lower import lacking_hooks, lower, samples_processed
 from headstart.engines.member import Member, in_order, together, train_together
 from headstart.losses import MSE, Correlation, Hinge, Logistic
@@ -19,7 +20,7 @@ from headstart.models import MLP
 from headstart.optimizers import SGD, AdamW, Decay
 from headstart.plans import Place
 from headstart.run import Run
-from headstart.tasks import Hermite, Parity, SingleIndex
+from headstart.tasks import MultiIndex, Parity, SingleIndex
 
 _LARGEST_DEPTH = 8
 # Members go in lockstep in chunks of at most this many, and at most this many bytes.
@@ -48,13 +49,15 @@ class Fused:
 
     @property
     def hooks(self) -> frozenset[Hook]:
-        """What the kernels re-code."""
+        """What the kernels re-code of any run; those of OnSphere() are there too, where it is the input layer's."""
         return frozenset({Hook.SAMPLES, Hook.SCHEDULE})
 
     def supports(self, run: Run, device: str = "cpu") -> str | None:
-        """MLPs on parity and single-index tasks, with the plans, losses and optimizers of this version."""
+        """MLPs on parity, single-index and multi-index tasks, with the plans, losses and optimizers of this version."""
         lowered = lower(run)
-        if (without := lacking_hooks(lowered, self.hooks)) is not None:
+        sphere = sphere_of(lowered)
+        hooks = self.hooks if sphere is None else self.hooks | sphere.hooks
+        if (without := lacking_hooks(lowered, hooks)) is not None:
             return without
         if device != "cpu":
             return f"its kernels run on the cpu, not on {device}"
@@ -64,10 +67,10 @@ class Fused:
             return "its kernels lack embeddings"
         if run.model.depth > _LARGEST_DEPTH:
             return f"its kernels go to depth {_LARGEST_DEPTH}"
-        if type(run.task) not in (Parity, SingleIndex):
-            return f"its kernels draw parity and single-index samples, not {type(run.task).__name__}"
-        if isinstance(run.task, SingleIndex) and type(run.task.link) is not Hermite:
-            return f"its kernels know Hermite links, not {type(run.task.link).__name__}"
+        if type(run.task) not in (Parity, SingleIndex, MultiIndex):
+            return f"its kernels draw parity, single-index and multi-index samples, not {type(run.task).__name__}"
+        if isinstance(run.task, SingleIndex | MultiIndex) and target_of(run.task) is None:
+            return f"its kernels do not know the link {run.task.link}"
         if type(run.loss) not in (MSE, Hinge, Logistic, Correlation):
             return f"its kernels lack the loss {run.loss.name}"
         optimizer = run.optimizer
@@ -78,7 +81,7 @@ class Fused:
             )
         exact = any(is_population(run, leg.pool.size) for leg in lowered.course.legs)
         if exact and not uses_tables(run):
-            return "it splits the exact population for two-layer networks only"
+            return "it splits the exact population for two-layer networks on no sphere"
         return None
 
     def least_members(self, run: Run) -> int:

@@ -9,7 +9,8 @@ from numpy.typing import NDArray
 
 from headstart.core.roles import Parameter, Role
 from headstart.core.units import FullBatch
-from headstart.engines.lower import lower
+from headstart.engines.lower import Lowered, lower
+from headstart.methods import Hook, OnSphere
 from headstart.models import MLP, Weights
 from headstart.run import Run
 from headstart.tasks import Parity
@@ -42,9 +43,20 @@ def flat(*shape: int) -> NDArray[np.float32]:
     return floats(*shape).reshape(-1)
 
 
+def sphere_of(lowered: Lowered) -> OnSphere | None:
+    """The sphere that the first layer stays on, where that is all that methods do to gradients and weights."""
+    chosen = {id(m): m for hook in (Hook.PROJECTION, Hook.GRADIENTS) for _, m in lowered.using(hook)}
+    first = next(iter(chosen.values()), None)
+    if len(chosen) != 1 or type(first) is not OnSphere or first.roles != (Role.INPUT,):
+        return None
+    return first
+
+
 def uses_tables(run: Run) -> bool:
-    """Whether the run goes to the bit-table kernels: two layers on +-1 inputs."""
+    """Whether the run goes to the bit-table kernels: two layers on +-1 inputs, on no sphere."""
     if not isinstance(run.task, Parity) or not isinstance(run.model, MLP):
+        return False
+    if sphere_of(lower(run)) is not None:
         return False
     # A bias counts as one more coordinate, always +1, and must not share a bit with labels.
     return run.model.depth == 2 and run.task.dim + run.model.bias <= LARGEST_PACKED_DIM

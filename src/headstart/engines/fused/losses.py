@@ -14,9 +14,19 @@ from numba.core import types
 from headstart.core.kernels.compile import exact, operation, part
 
 MSE, HINGE, LOGISTIC, CORRELATION = 0, 1, 2, 3
-RELU, GELU, SIGMOID, QUADRATIC, IDENTITY = 0, 1, 2, 3, 4
+RELU, GELU, SIGMOID, QUADRATIC, ERF, TANH, HE2, HE3, HE4 = range(9)
 LOSSES = {"mse": MSE, "hinge": HINGE, "logistic": LOGISTIC, "correlation": CORRELATION}
-ACTIVATIONS = {"relu": RELU, "gelu": GELU, "sigmoid": SIGMOID, "quadratic": QUADRATIC}
+ACTIVATIONS = {
+    "relu": RELU,
+    "gelu": GELU,
+    "sigmoid": SIGMOID,
+    "quadratic": QUADRATIC,
+    "erf": ERF,
+    "tanh": TANH,
+    "he2": HE2,
+    "he3": HE3,
+    "he4": HE4,
+}
 
 _f = np.float32
 LOG2E, LN2_HIGH, LN2_LOW = _f(1 / math.log(2)), _f(0.693359375), _f(-2.12194440e-4)
@@ -82,6 +92,33 @@ def erf(x: Any) -> Any:
     return x * p / d
 
 
+@exact
+def tanh(x: Any) -> Any:
+    """The hyperbolic tangent of a float32: a polynomial near 0 (Cephes), where 1 - 2 / (1 + e^2x) would cancel."""
+    q = x * x
+    p = _f(-5.70498872745e-3)
+    p = p * q + _f(2.06390887954e-2)
+    p = p * q + _f(-5.37397155531e-2)
+    p = p * q + _f(1.33314422036e-1)
+    p = p * q + _f(-3.33332819422e-1)
+    near, far = p * q * x + x, _ONE - _TWO / (_ONE + exp(_TWO * x))
+    return near if q < _f(0.390625) else far
+
+
+@part
+def hermite(kind: Any, z: Any, slope: Any, num: Any) -> None:
+    """The same for He_2 to He_4, as one polynomial of degree 4."""
+    c0 = _f(-1) if kind == HE2 else _ZERO if kind == HE3 else _f(3)
+    c1 = _f(-3) if kind == HE3 else _ZERO
+    c2 = _ONE if kind == HE2 else _ZERO if kind == HE3 else _f(-6)
+    c3, c4 = _ONE if kind == HE3 else _ZERO, _ONE if kind == HE4 else _ZERO
+    d2, d3, d4 = _TWO * c2, _f(3) * c3, _FOUR * c4
+    for i in range(num):
+        x = z[i]
+        slope[i] = ((d4 * x + d3) * x + d2) * x + c1
+        z[i] = (((c4 * x + c3) * x + c2) * x + c1) * x + c0
+
+
 @part
 def activate(kind: Any, values: Any, slopes: Any, first: Any, num: Any) -> None:
     """z <- s(z) and slope <- s'(z) on [first, first + num) of flat float32 arrays, for others than ReLU."""
@@ -100,6 +137,17 @@ def activate(kind: Any, values: Any, slopes: Any, first: Any, num: Any) -> None:
         for i in range(num):
             slope[i] = _TWO * z[i]
             z[i] = z[i] * z[i]
+    elif kind == ERF:
+        for i in range(num):
+            slope[i] = _TWO * _DENSITY * exp(-_HALF * z[i] * z[i])
+            z[i] = erf(z[i] * _ROOT_HALF)
+    elif kind == TANH:
+        for i in range(num):
+            t = tanh(z[i])
+            slope[i] = _ONE - t * t
+            z[i] = t
+    else:
+        hermite(kind, z, slope, num)
 
 
 @part

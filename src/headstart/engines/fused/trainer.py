@@ -9,13 +9,22 @@ from numpy.typing import NDArray
 from headstart.core.kernels.compile import kernels
 from headstart.core.samples import Samples
 from headstart.core.state import State
-from headstart.engines.fused.layout import LABEL_BIT, LARGEST_PACKED_DIM, Layout, floats, is_population, uses_tables
+from headstart.engines.fused.layout import (
+    LABEL_BIT,
+    LARGEST_PACKED_DIM,
+    Layout,
+    floats,
+    is_population,
+    sphere_of,
+    uses_tables,
+)
+from headstart.engines.fused.targets import Target, target_of
 from headstart.engines.lower import Lowered
 from headstart.models import MLP
 from headstart.optimizers import AdamW
 from headstart.plans import Place
 from headstart.run import Run
-from headstart.tasks import Hermite, Parity, SingleIndex
+from headstart.tasks import MultiIndex, Parity, SingleIndex
 
 _EVALUATION, _DATA = np.uint64(6), np.uint64(2)
 # Fresh samples that are not the task's own are made for this many steps at a time.
@@ -27,11 +36,6 @@ def _support_bits(run: Run) -> np.uint64:
     if not isinstance(run.task, Parity) or run.task.dim > LARGEST_PACKED_DIM:
         return np.uint64(0)
     return np.uint64(sum(1 << i for i in run.task.support or ()))
-
-
-def _degree(run: Run) -> int:
-    """The degree of a Hermite link; 0 for a parity."""
-    return run.task.link.degree if isinstance(run.task, SingleIndex) and isinstance(run.task.link, Hermite) else 0
 
 
 class Trainer:
@@ -56,7 +60,7 @@ class Trainer:
         seeds = np.array([each.run.seed for each in lowered], dtype=np.uint64)
         batches = kernels("engines.fused.batches")
         losses = kernels("engines.fused.losses")
-        self._batches = batches.Batches
+        self._batches, sphere = batches.Batches, sphere_of(lowered[0])
         self.shape = batches.Shape(
             dim=run.task.signature.num_inputs,
             neurons=run.model.width,
@@ -67,8 +71,9 @@ class Trainer:
             loss=losses.LOSSES[run.loss.name],
             optimizer=int(adam),
             support=_support_bits(run),
-            degree=_degree(run),
             ties=float(run.task.ties) if isinstance(run.task, Parity) else 0.0,
+            radius=0.0 if sphere is None else float(sphere.radius),
+            tangent=0 if sphere is None else int(sphere.tangent),
         )
         factors = lowered[0].factors
         self.members = batches.Members(
@@ -196,17 +201,35 @@ class Blocks:
     def __init__(self, run: Run, shape: Any, members: Any, batch: int) -> None:
         self.dense, self.shape, self.members = kernels("engines.fused.dense"), shape, members
         task, seeds = run.task, members.seeds
-        support, teachers, variance = np.zeros(0, dtype=np.int64), np.zeros((len(seeds), 0)), 1.0
-        if isinstance(task, SingleIndex):
-            teachers, variance = np.stack([task.teacher(int(seed)) for seed in seeds]), task.variance
+        support, rows, variance = np.zeros(0, dtype=np.int64), np.zeros((len(seeds), 1, 0)), 1.0
+        target: Target | None = Target(np.zeros((0, 1), dtype=np.int64), np.zeros(0))
+        if isinstance(task, SingleIndex | MultiIndex):
+            rows = np.stack([np.atleast_2d(task.teacher(int(seed))) for seed in seeds])
+            target, variance = target_of(task), task.variance
         else:
             assert isinstance(task, Parity)
             support = np.array(task.support, dtype=np.int64)
-        self.scratch = self.dense.scratch(shape, members.weights.shape[1], batch, support, teachers, variance)
+        assert target is not None
+        teacher = self._teacher(rows, target)
+        self.scratch = self.dense.scratch(shape, members.weights.shape[1], batch, support, teacher, variance)
         self.num_test = task.num_test
         self.test = self._blocks(self.num_test)
         self._fill(self.test, range(len(seeds)), _EVALUATION, 0, self.num_test)
         self.pools = self._blocks(0)
+
+    def _teacher(self, rows: NDArray[np.float64], target: Target) -> Any:
+        chunk = self.dense.CHUNK
+        return kernels("engines.fused.labels").Teacher(
+            rows=rows,
+            degrees=target.degrees,
+            coefficients=target.coefficients,
+            inner=target.inner,
+            outer=target.outer,
+            degree=target.degree,
+            root=float(np.sqrt(target.noise)),
+            hidden=np.zeros((rows.shape[1], chunk)),
+            noise=np.zeros(4 * chunk, dtype=np.float32),
+        )
 
     def _blocks(self, num: int) -> NDArray[np.float32]:
         chunk = self.dense.CHUNK
