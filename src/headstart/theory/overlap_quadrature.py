@@ -44,9 +44,12 @@ def use_sobol(setting: Setting) -> bool:
     num = setting.num_fields
     if num > MAX_PRODUCT_FIELDS:
         return True
-    half = tuple(part[: len(part) // 2] for part in _sobol_points(num))
     product = _distance(setting, _product_rule(num, NODES[num]), _product_rule(num, NODES[num] - 1))
-    return product > NEGLIGIBLE and product > _distance(setting, _sobol_points(num), (half[0], 2 * half[1]))
+    if product <= NEGLIGIBLE:
+        return False
+    points, weights = _sobol_points(num)
+    half = len(points) // 2
+    return product > _distance(setting, (points, weights), (points[:half], 2 * weights[:half]))
 
 
 def _distance(setting: Setting, one: tuple[Floats, Floats], other: tuple[Floats, Floats]) -> float:
