@@ -183,7 +183,9 @@ from headstart.tasks import (
     Task,
     Validation,
     XorClusters,
+    named_link,
 )
+from headstart.theory import Objective, estimate_exponent, plan_batch
 
 if TYPE_CHECKING:
     from headstart.methods.low_rank_embedding import LowRankEmbedding
@@ -199,20 +201,20 @@ __all__ = [
     "First", "Fixed", "Found", "Fourier", "FourierSpectrum", "Fresh", "From", "FullBatch", "Gain", "Geometric",
     "GradientFilter", "HeadstartError", "Hermite", "HermiteSum", "Hinge", "Hook", "Images", "InBall",
     "InContextRegression", "Init", "InitScale", "InverseGap", "Keep", "Kind", "Knobs", "LayerScale", "Line",
-    "Linearised", "Link", "Logistic", "Loss", "LossSchedule", "LowRankEmbedding", "Measure", "MergeEmbedding", "Method",
-    "Metric",
-    "Model", "ModularArithmetic", "MuP", "MultiIndex", "MultiLink", "NTKChange", "OnSphere", "OneHot", "Online",
-    "Operation", "Optimizer", "Overlaps", "Panel", "Parameter", "Parity", "Phase", "PhaseLoss", "PhaseSchedule",
-    "PhasedBatchSampler", "PhasedLoader", "Phases", "Plan", "Precision", "Probe", "ProbeVerdict", "Problem",
-    "ProductOf", "RandomLabels", "RateOf", "Reaches", "Readout", "Recorded", "Relabel", "Relu", "Results", "Role",
-    "Roles", "Rows", "Run", "Same", "SampledBias", "Samples", "Scale", "Schedule", "SecondsRatio", "Series",
-    "Share", "Sign", "Signature", "Signs", "SingleIndex", "Site", "Split", "State", "Status", "Step", "StepDecay",
-    "Store", "Stream", "Study", "Summary", "Sweep", "Tanh", "Task", "Text", "TimeGap", "TimeGapRatio", "TimeRatio",
-    "TimeToTarget", "TotalCostRatio", "Trace", "Traces", "TransferEmbedding", "TransferFirstLayer",
-    "TransferredEmbedding", "Transformation", "Transformer", "TwoSet", "Typical", "Validation", "Vectors",
-    "Verdict", "View", "WarmUp", "WarmUpStableDecay", "When", "Whiten", "Within", "XorClusters", "ZeroMean",
-    "above", "balance_layers", "below", "bootstrap", "class_accuracy", "closed", "cold", "draw_curve", "draw_lines",
-    "draw_panels", "house_style", "merge_embedding", "mup_groups", "open_store", "param_groups", "probe", "rates",
+    "Linearised", "Link", "Logistic", "Loss", "LossSchedule", "LowRankEmbedding", "Measure", "MergeEmbedding",
+    "Method", "Metric", "Model", "ModularArithmetic", "MuP", "MultiIndex", "MultiLink", "NTKChange", "Objective",
+    "OnSphere", "OneHot", "Online", "Operation", "Optimizer", "Overlaps", "Panel", "Parameter", "Parity", "Phase",
+    "PhaseLoss", "PhaseSchedule", "PhasedBatchSampler", "PhasedLoader", "Phases", "Plan", "Precision", "Probe",
+    "ProbeVerdict", "Problem", "ProductOf", "RandomLabels", "RateOf", "Reaches", "Readout", "Recorded", "Relabel",
+    "Relu", "Results", "Role", "Roles", "Rows", "Run", "Same", "SampledBias", "Samples", "Scale", "Schedule",
+    "SecondsRatio", "Series", "Share", "Sign", "Signature", "Signs", "SingleIndex", "Site", "Split", "State",
+    "Status", "Step", "StepDecay", "Store", "Stream", "Study", "Summary", "Sweep", "Tanh", "Task", "Text",
+    "TimeGap", "TimeGapRatio", "TimeRatio", "TimeToTarget", "TotalCostRatio", "Trace", "Traces",
+    "TransferEmbedding", "TransferFirstLayer", "TransferredEmbedding", "Transformation", "Transformer", "TwoSet",
+    "Typical", "Validation", "Vectors", "Verdict", "View", "WarmUp", "WarmUpStableDecay", "When", "Whiten",
+    "Within", "XorClusters", "ZeroMean", "above", "balance_layers", "below", "bootstrap", "class_accuracy",
+    "closed", "cold", "draw_curve", "draw_lines", "draw_panels", "estimate_exponent", "house_style",
+    "merge_embedding", "mup_groups", "named_link", "open_store", "param_groups", "plan_batch", "probe", "rates",
     "repeat_first", "roles", "sign_accuracy", "train", "trained", "transfer_embedding", "warm",
 ]
 # fmt: on

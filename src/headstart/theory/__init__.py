@@ -1,5 +1,7 @@
 """Level 3: what predicts without training. Simulators of low-dimensional dynamics, and bounds beside them."""
 
+from headstart.theory.batch_plan import BatchPlan, plan_batch
+from headstart.theory.batch_search import BatchChoice, How, Spread
 from headstart.theory.exponent_of_data import ExponentEstimate, Strength, estimate_exponent, whiten
 from headstart.theory.hermite import hermite_coefficients
 from headstart.theory.information_exponent import generative_exponent, information_exponent
@@ -45,12 +47,15 @@ __all__ = [
     "INEQUALITIES",
     "PROBABILITIES",
     "Assumption",
+    "BatchChoice",
+    "BatchPlan",
     "Bounded",
     "Chance",
     "Draw",
     "Event",
     "ExponentEstimate",
     "Form",
+    "How",
     "IdealStep",
     "Inequality",
     "Kept",
@@ -70,6 +75,7 @@ __all__ = [
     "Rows",
     "SamplingBias",
     "Shift",
+    "Spread",
     "Step",
     "Strength",
     "Switch",
@@ -97,6 +103,7 @@ __all__ = [
     "ode_path",
     "one_number_ceiling",
     "outputs",
+    "plan_batch",
     "predict",
     "run_until",
     "simulate",
