@@ -271,3 +271,36 @@ def test_bars_of_grokking_that_are_missed_are_named():
     assert [line.partition(":")[0] for line in missed(rows)] == ["weak", "weak"]
     assert "0.50" in table(rows).splitlines()[1]
     assert not missed([Row("weak", 1.0, {"loop": 3.0, "jax": 1.0}, {})])
+
+
+@pytest.mark.parametrize("name", ["TorchDirect", "NumpyDirect"])
+def test_direct_simulations_have_the_law_of_the_chain_that_they_are_timed_with(name):
+    from scipy.stats import ks_2samp
+
+    from benchmarks import batch_size
+    from headstart.theory import ReducedSGD, simulate
+
+    chain = simulate(ReducedSGD(hs.Hermite(3), hs.Hermite(3), 5, 7, 0.03), 2000, 2, compiled=False).overlap[:, 0]
+    drawn = []
+    for seed in range(1000):
+        peer = getattr(batch_size, name)(5, 7, 4, seed, rate=0.03)
+        peer.step()
+        peer.step()
+        drawn.append(peer.overlap)
+    assert ks_2samp(chain, drawn).pvalue > 1e-3
+
+
+def test_the_chain_is_timed_beside_direct_simulations_and_missed_bars_are_named():
+    from benchmarks.batch_size import Contest, Cost, costs, measure, missed, power
+
+    contest = measure(50, 300, repeats=1, blocks=(64,), names=("torch", "numpy"), say=lambda line: None)
+    assert set(contest.direct) == {"torch", "numpy"}
+    assert min(contest.chain, *contest.direct.values()) > 0
+    assert contest.ratio == min(contest.direct.values()) / contest.chain
+    assert [(c.dim, c.batch) for c in costs([(100, 50), (10**9, 80)], 1000, repeats=1)] == [(100, 50), (10**9, 80)]
+    good = Contest(1024, 10, 1.0, {"torch": 200.0, "numpy": 300.0})
+    flat, linear = [Cost(d, 10, 1.0) for d in (10, 100)], [Cost(10, n, 2.0 * n) for n in (10, 100)]
+    assert power(linear) == pytest.approx(1)
+    assert not missed(good, flat, linear)
+    bad = missed(Contest(1024, 10, 4.0, good.direct), linear, [Cost(10, n, 2.0 * n**2) for n in (10, 100)])
+    assert [line.split()[0] for line in bad] == ["50", "cost", "cost"]

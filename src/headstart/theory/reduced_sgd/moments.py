@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from headstart.core.streams import Stream, uniforms
 from headstart.tasks import Hermite, Series
+from headstart.theory.overlaps import Objective
 from headstart.theory.reduced_sgd.chain import State, Sums
 from headstart.theory.reduced_sgd.draws import box_muller, ids_of
 from headstart.theory.reduced_sgd.process import ReducedSGD
@@ -21,6 +22,7 @@ from headstart.theory.reduced_sgd.process import ReducedSGD
 Floats = NDArray[np.float64]
 
 _MOST_POLYNOMIAL = 40
+_LEAST_BATCH = 1000
 _RADIUS, _RADII, _ANGLES = 12.0, 64, 32
 
 
@@ -101,6 +103,13 @@ def moments(process: ReducedSGD, grid: Grid, m: Floats, b: Floats, on_mse: NDArr
         squares[:, i, j] = squares[:, j, i] = (weight * each).sum(axis=1)
     loss = ((weight * error**2).sum(axis=1) + noise) / 2
     return means, squares - means[:, :, None] * means[:, None, :], loss
+
+
+def least_batch(process: ReducedSGD) -> int:
+    """The batch from which on sums are near enough to Gaussian: the mean of c^2 varies by a third at m = 0."""
+    zero, on_mse = np.zeros(1), np.array([process.loss is Objective.MSE])
+    means, covariance, _ = moments(process, grid_of(process), zero, zero + 1, on_mse)
+    return max(_LEAST_BATCH, int(np.ceil(9 * covariance[0, 2, 2] / means[0, 2] ** 2)))
 
 
 def gaussian_sums(process: ReducedSGD, grid: Grid, seed: int, state: State, on_mse: NDArray[np.bool_]) -> Sums:

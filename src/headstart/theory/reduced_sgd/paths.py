@@ -10,14 +10,12 @@ from headstart.core.errors import HeadstartError
 from headstart.core.kernels.compile import kernels
 from headstart.theory.reduced_sgd.chain import IDS_AT_ONCE, State, advance, batch_sums
 from headstart.theory.reduced_sgd.encode import setting
-from headstart.theory.reduced_sgd.moments import gaussian_sums, grid_of
+from headstart.theory.reduced_sgd.moments import gaussian_sums, grid_of, least_batch
 from headstart.theory.reduced_sgd.process import ReducedSGD
 
 # Takes all runs of a state from one step to another, in place.
 Advance = Callable[[State, int, int], None]
 
-# Of fewer terms a sum is not Gaussian.
-LEAST_BATCH = 10_000
 _NUMBERS_AT_ONCE = 2**20
 _RUNS_OF_A_KERNEL = 4096
 _NODES = 2**13  # of a quadrature, at most
@@ -25,7 +23,7 @@ _NODES = 2**13  # of a quadrature, at most
 
 def has_moments(process: ReducedSGD) -> bool:
     """Whether sums over its batches can be drawn from their moments."""
-    return process.single and process.batch >= LEAST_BATCH
+    return process.single and process.batch >= least_batch(process)
 
 
 @dataclass(frozen=True)
@@ -49,10 +47,10 @@ class Way:
                 "simulate(exact=False): sums are drawn from their moments for one neuron on one direction; use fewer "
                 "runs, steps or samples and exact=True"
             )
-        if not exact and process.batch < LEAST_BATCH:
+        if not exact and not has_moments(process):
             raise HeadstartError(
                 f"simulate(exact=False): sums over a batch of {process.batch} are not Gaussian; use exact=True, or a "
-                f"batch of at least {LEAST_BATCH}"
+                f"batch of at least {least_batch(process)}"
             )
         return cls(exact, named if compiled is None else compiled)
 

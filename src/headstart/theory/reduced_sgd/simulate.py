@@ -87,8 +87,8 @@ def simulate(
     `runs` is how many, or their numbers. `record` are the steps to keep, the last by default. A run ends when
     |M|_F >= `stop_at`, unless they `go_on`. It starts cold, or at `start`: (M, Q), or m where p = k = 1.
     `right_side_only` turns cold starts, for p = k = 1, to the side that can recover, if there is one. `exact=None`
-    draws every sample up to 10^11 of them in all; beyond that, for p = k = 1 and batches of 10^4 or more, the sums over
-    a batch as Gaussians with exact moments.
+    draws every sample up to 10^11 of them in all; beyond that, for p = k = 1 and large batches, the sums over a batch
+    as Gaussians with exact moments.
     `compiled=None` takes kernels where all links have names and NumPy for functions of your own; both draw the same
     numbers. More `threads` take chunks of runs, and change nothing else.
     """
@@ -101,7 +101,9 @@ def simulate(
         check_positive("simulate", "stop_at", stop_at)
     kept = _recorded(record, steps)
     draws = len(numbers) * steps * process.batch
-    way = Way.of(process, (draws <= MAX_DRAWS or not has_moments(process)) if exact is None else exact, compiled)
+    if exact is None:
+        exact = draws <= MAX_DRAWS or not has_moments(process)
+    way = Way.of(process, exact, compiled)
     if way.exact and -(-process.batch // samples_per_id(process.numbers)) * steps >= 2**RUN_BITS:
         raise HeadstartError(f"simulate(steps={steps}): a run draws at most 2^{RUN_BITS} samples; use exact=False")
     state = _started(process, numbers, seed, start, right_side_only)
