@@ -10,9 +10,10 @@ import pytest
 from scipy.stats import beta, ks_2samp, kstest, norm
 
 from headstart import HeadstartError
+from headstart.core.encoding import decode, encode
 from headstart.core.streams import Stream
 from headstart.tasks import Committee, Erf, Hermite, HermiteSum, ProductOf, Relu, Series, Sign, Tanh
-from headstart.theory import Objective, ReducedSGD, Switch, simulate
+from headstart.theory import Objective, RecoveryRuns, ReducedSGD, Switch, simulate
 from headstart.theory.reduced_sgd.chain import roots
 from headstart.theory.reduced_sgd.draws import chi_squares, cold_start, wishart_roots
 from headstart.theory.reduced_sgd.moments import grid_of, moments
@@ -330,7 +331,7 @@ def test_a_billion_dimensions_cost_no_more_than_a_hundred():
         ({"noise": -1}, "noise=-1"),
         ({"link": Hermite}, "link"),
         ({"student": Sign()}, "slope"),
-        ({"loss": "mse"}, "Objective"),
+        ({"loss": "hinge"}, "Objective"),
         ({"switch": Switch()}, "CORRELATION"),
         ({"readout": (1.0, 2.0)}, "readout"),
         ({"directions": 7, "link": lambda z: z[..., 0]}, "7 directions"),
@@ -370,3 +371,26 @@ def test_a_simulation_that_cannot_be_is_refused(process, arguments, said):
 def test_a_switch_that_is_none_is_refused(change):
     with pytest.raises(HeadstartError, match=next(iter(change))):
         Switch(**change)
+
+
+def test_a_part_of_a_study_has_the_arrays_of_its_simulation_and_comes_back_from_a_store():
+    part = RecoveryRuns(replace(HE3, loss=CORRELATION, switch=Switch()), 5, 4, record=(0, 4), stop_at=0.9, seed=3)
+    assert decode(encode(part)) == part
+    arrays, found = part.compute(), simulate(part.process, 5, 4, 3, record=(0, 4), stop_at=0.9)
+    for name in ("first", "samples", "start", "overlaps", "gram", "right_side"):
+        np.testing.assert_array_equal(arrays[name], getattr(found, name))
+    assert arrays["exact"]
+    assert "right_side" not in RecoveryRuns(PAIR, 2, 1).compute()
+    large = replace(PAIR, num_neurons=30, batch=10**5)
+    assert RecoveryRuns(large, 4, 100).seconds > 10 * RecoveryRuns(replace(HE3, batch=10**5), 4, 100).seconds
+    for change in ({"process": 3}, {"num_runs": 0}, {"steps": 0}, {"seed": -1}):
+        with pytest.raises(HeadstartError, match=next(iter(change))):
+            replace(part, **change)
+
+
+def test_an_error_in_a_thread_is_that_of_the_call():
+    def broken(z):
+        raise RuntimeError("no label")
+
+    with pytest.raises(RuntimeError, match="no label"):
+        simulate(replace(HE3, link=broken), 40, 3, threads=2)

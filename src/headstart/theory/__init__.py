@@ -11,7 +11,7 @@ from headstart.theory.odd_parity import best_on_three, threshold_correlation, tw
 from headstart.theory.overlap_limits import Kept, escape_threshold, kept_terms, ode_path
 from headstart.theory.overlaps import Form, Objective, Process
 from headstart.theory.quadratic_neuron import Labels, Neurons, Passage, Shift, run_until, step
-from headstart.theory.reduced_sgd import Recovery, ReducedSGD, Switch, simulate
+from headstart.theory.reduced_sgd import Recovery, RecoveryRuns, ReducedSGD, Switch, simulate
 from headstart.theory.sampling_bias import SamplingBias
 from headstart.theory.two_phase import TwoPhase
 from headstart.theory.two_phase_bounds import Prediction, norm_bound, predict, switch_point, switch_terms
@@ -71,6 +71,7 @@ __all__ = [
     "Probable",
     "Process",
     "Recovery",
+    "RecoveryRuns",
     "ReducedSGD",
     "Rows",
     "SamplingBias",

@@ -5,6 +5,7 @@ Reference: Online Learning and Information Exponents.
 """
 
 from headstart.theory.reduced_sgd.process import ReducedSGD, Switch
+from headstart.theory.reduced_sgd.recovery_runs import RecoveryRuns
 from headstart.theory.reduced_sgd.simulate import Recovery, simulate
 
-__all__ = ["Recovery", "ReducedSGD", "Switch", "simulate"]
+__all__ = ["Recovery", "RecoveryRuns", "ReducedSGD", "Switch", "simulate"]

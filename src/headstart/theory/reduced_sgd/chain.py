@@ -21,13 +21,12 @@ from numpy.typing import NDArray
 from headstart.core.streams import Stream
 from headstart.theory.overlaps import Objective
 from headstart.theory.reduced_sgd.draws import coordinates, ids_of, normalised, samples_per_id, wishart_roots
+from headstart.theory.reduced_sgd.kernels.codes import RANK_TOLERANCE
 from headstart.theory.reduced_sgd.process import ReducedSGD
 
 Floats = NDArray[np.float64]
 Ids = NDArray[np.int64]
 
-# What is left of a row below this part of it is rounding error: the row lies in the span of those before.
-RANK_TOLERANCE = 1e-12
 # The same for any number of runs, so that sums do not depend on who is simulated together.
 IDS_AT_ONCE = 2**15
 

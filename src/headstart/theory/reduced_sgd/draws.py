@@ -10,14 +10,12 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from headstart.core.streams import Stream, normals, uniforms
+from headstart.theory.reduced_sgd.kernels.codes import DIAGONAL_LANE, OTHER_LANE, RUN_BITS, TRIES
 
 Floats = NDArray[np.float64]
 Ids = NDArray[np.int64]
 
-RUN_BITS = 40  # of an id, for the samples of a run
 MAX_RUNS = 2**23
-DIAGONAL_LANE, OTHER_LANE = 2**32, 2**33
-TRIES = 64  # lanes for one chi-square, which needs more than one in 20 draws at most
 
 
 def ids_of(runs: Ids, first: int, num: int) -> Ids:

@@ -8,10 +8,9 @@ from numpy.typing import NDArray
 
 from headstart.tasks import Committee, Erf, Hermite, HermiteSum, ProductOf, Relu, Series, Sign, Tanh
 from headstart.theory.overlaps import Objective
+from headstart.theory.reduced_sgd.kernels.codes import COMMITTEE, ERF, ONE, PRODUCT, RELU, SERIES, SIGN, TANH, TERMS
 from headstart.theory.reduced_sgd.process import ReducedSGD
 
-SERIES, ERF, TANH, RELU, SIGN = range(5)
-ONE, PRODUCT, COMMITTEE, TERMS = range(4)
 _KINDS: dict[type, int] = {Erf: ERF, Tanh: TANH, Relu: RELU, Sign: SIGN}
 
 

@@ -16,6 +16,8 @@ from headstart.theory.reduced_sgd.process import ReducedSGD
 # Takes all runs of a state from one step to another, in place.
 Advance = Callable[[State, int, int], None]
 
+# More than this in all, and sums over a batch are drawn from their moments: ten minutes of one core.
+MAX_DRAWS = 10**11
 _NUMBERS_AT_ONCE = 2**20
 _RUNS_OF_A_KERNEL = 4096
 _NODES = 2**13  # of a quadrature, at most
@@ -66,6 +68,13 @@ class Way:
         return process.batch + 16 if self.exact else _NODES
 
 
+def way_of(process: ReducedSGD, steps: int, exact: bool | None = None, compiled: bool | None = None) -> Way:
+    """The way to take so many steps of all runs: exact up to 10^11 draws, and where there is no other."""
+    if exact is None:
+        exact = steps * process.batch <= MAX_DRAWS or not has_moments(process)
+    return Way.of(process, exact, compiled)
+
+
 def advance_by(way: Way, process: ReducedSGD, seed: int, level: float, go_on: bool) -> Advance:
     """The function that advances chunks."""
     if way.compiled:
@@ -88,10 +97,10 @@ def _kernel(way: Way, process: ReducedSGD, seed: int, level: float, go_on: bool)
     """By kernels: for one neuron on one direction, which hold m and b = sqrt R, or for several."""
     key, code = np.uint64(seed), setting(process)
     if not process.single:
-        wide: Any = kernels("theory.reduced_sgd.wide_kernels").advance
+        wide: Any = kernels("theory.reduced_sgd.kernels.several").advance
         return lambda state, first, until: wide(code, key, state, first, until, level, go_on)
-    name = "scalar_kernels" if way.exact else "moment_kernels"
-    kernel: Any = kernels(f"theory.reduced_sgd.{name}").advance
+    name = "single" if way.exact else "moments"
+    kernel: Any = kernels(f"theory.reduced_sgd.kernels.{name}").advance
     before = (code,) if way.exact else (code, grid_of(process))
 
     def advance_single(state: State, first: int, until: int) -> None:

@@ -75,8 +75,9 @@ class ReducedSGD:
         check_nonnegative("ReducedSGD", "noise", self.noise)
         check_flag("ReducedSGD", "spherical", self.spherical)
         self._check_links()
-        if not isinstance(self.loss, Objective):
+        if self.loss not in list(Objective):
             raise HeadstartError(f"ReducedSGD(loss={self.loss!r}): give Objective.MSE or Objective.CORRELATION")
+        object.__setattr__(self, "loss", Objective(self.loss))
         if self.switch is not None and (not isinstance(self.switch, Switch) or self.loss is Objective.MSE):
             raise HeadstartError(
                 f"ReducedSGD(switch={self.switch!r}, loss={self.loss!r}): give Switch() with Objective.CORRELATION"

@@ -11,15 +11,14 @@ from numpy.typing import NDArray
 from headstart.core.errors import HeadstartError, check_count, check_flag, check_positive
 from headstart.core.streams import check_seed
 from headstart.theory.reduced_sgd.chain import State, norms
-from headstart.theory.reduced_sgd.draws import MAX_RUNS, RUN_BITS, cold_start, samples_per_id
-from headstart.theory.reduced_sgd.paths import Advance, Way, advance_by, has_moments
+from headstart.theory.reduced_sgd.draws import MAX_RUNS, cold_start, samples_per_id
+from headstart.theory.reduced_sgd.kernels.codes import RUN_BITS
+from headstart.theory.reduced_sgd.paths import Advance, advance_by, way_of
 from headstart.theory.reduced_sgd.process import ReducedSGD
 
 Floats = NDArray[np.float64]
 Ids = NDArray[np.int64]
 
-# More than this in all, and sums over a batch are drawn as Gaussians: some five minutes of one core.
-MAX_DRAWS = 10**11
 # A call of a kernel is about this many draws, a tenth of a second, so that an interruption is soon heard.
 _DRAWS_A_CALL = 2 * 10**7
 
@@ -100,10 +99,7 @@ def simulate(
     if stop_at is not None:
         check_positive("simulate", "stop_at", stop_at)
     kept = _recorded(record, steps)
-    draws = len(numbers) * steps * process.batch
-    if exact is None:
-        exact = draws <= MAX_DRAWS or not has_moments(process)
-    way = Way.of(process, exact, compiled)
+    way = way_of(process, len(numbers) * steps, exact, compiled)
     if way.exact and -(-process.batch // samples_per_id(process.numbers)) * steps >= 2**RUN_BITS:
         raise HeadstartError(f"simulate(steps={steps}): a run draws at most 2^{RUN_BITS} samples; use exact=False")
     state = _started(process, numbers, seed, start, right_side_only)

@@ -7,9 +7,8 @@ import numpy as np
 
 from headstart.core.kernels.compile import exact, part
 from headstart.core.kernels.random import DATA, normals_block, philox
+from headstart.theory.reduced_sgd.kernels.codes import RUN_BITS, TRIES
 
-RUN_BITS = 40
-DIAGONAL_LANE, OTHER_LANE, TRIES = 2**32, 2**33, 64
 BLOCK = 256
 _TO_ONE = 2.0**-32
 

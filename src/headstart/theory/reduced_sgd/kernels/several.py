@@ -9,20 +9,25 @@ from typing import Any
 import numpy as np
 
 from headstart.core.kernels.compile import kernel, part, pasted
-from headstart.theory.reduced_sgd.link_kernels import COMMITTEE, PRODUCT, TANH, TERMS, slopes, values
-from headstart.theory.reduced_sgd.random_kernels import (
-    BLOCK,
+from headstart.theory.reduced_sgd.kernels.codes import (
+    COMMITTEE,
     DIAGONAL_LANE,
     OTHER_LANE,
+    PRODUCT,
+    RANK_TOLERANCE,
+    TANH,
+    TERMS,
     TRIES,
+)
+from headstart.theory.reduced_sgd.kernels.draws import (
+    BLOCK,
     chi_square,
     fill_normals,
     id_of,
     normal_pair,
 )
-from headstart.theory.reduced_sgd.scalar_kernels import rate_at
-
-RANK_TOLERANCE = 1e-12
+from headstart.theory.reduced_sgd.kernels.links import slopes, values
+from headstart.theory.reduced_sgd.kernels.single import rate_at
 
 
 @part

@@ -6,9 +6,9 @@ from typing import Any
 import numpy as np
 
 from headstart.core.kernels.compile import kernel, part, pasted
-from headstart.theory.reduced_sgd.link_kernels import slopes, values
-from headstart.theory.reduced_sgd.random_kernels import BLOCK, id_of, normal_pair
-from headstart.theory.reduced_sgd.scalar_kernels import move, rate_at
+from headstart.theory.reduced_sgd.kernels.draws import BLOCK, id_of, normal_pair
+from headstart.theory.reduced_sgd.kernels.links import slopes, values
+from headstart.theory.reduced_sgd.kernels.single import move, rate_at
 
 
 @pasted
@@ -104,7 +104,7 @@ def _drawn(sums: Any, batch: Any, z0: Any, z1: Any, z2: Any) -> Any:
 
 @kernel
 def advance(setting: Any, grid: Any, seed: Any, state: Any, start: Any, until: Any, level: Any, go_on: Any) -> None:
-    """Runs that are at step `start` to step `until`, in place; `state` is as in `scalar_kernels.advance`."""
+    """Runs that are at step `start` to step `until`, in place; `state` is as in `single.advance`."""
     arcs, rows, sums = np.zeros((2, 4)), np.zeros((8, BLOCK)), np.zeros(10)
     for n in range(len(state.runs)):
         for step in range(start, until):

@@ -12,9 +12,7 @@ from numpy.polynomial import chebyshev
 from scipy.special import erfcx
 
 from headstart.core.kernels.compile import inlined, part
-
-SERIES, ERF, TANH, RELU, SIGN = 0, 1, 2, 3, 4
-ONE, PRODUCT, COMMITTEE, TERMS = 0, 1, 2, 3
+from headstart.theory.reduced_sgd.kernels.codes import ERF, RELU, SERIES, TANH
 
 _SQUARINGS = 6
 _EXP_TERMS = 14

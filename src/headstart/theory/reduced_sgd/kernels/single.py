@@ -10,8 +10,9 @@ from typing import Any
 import numpy as np
 
 from headstart.core.kernels.compile import kernel, part, pasted
-from headstart.theory.reduced_sgd.link_kernels import TANH, slopes, values
-from headstart.theory.reduced_sgd.random_kernels import BLOCK, DIAGONAL_LANE, chi_square, fill_normals, id_of
+from headstart.theory.reduced_sgd.kernels.codes import DIAGONAL_LANE, TANH
+from headstart.theory.reduced_sgd.kernels.draws import BLOCK, chi_square, fill_normals, id_of
+from headstart.theory.reduced_sgd.kernels.links import slopes, values
 
 
 @pasted
