@@ -13,8 +13,8 @@ from headstart import HeadstartError
 from headstart.core.encoding import decode, encode
 from headstart.core.streams import Stream
 from headstart.tasks import Committee, Erf, Hermite, HermiteSum, ProductOf, Relu, Series, Sign, Tanh
-from headstart.theory import Objective, RecoveryRuns, ReducedSGD, Switch, simulate
-from headstart.theory.reduced_sgd.chain import roots
+from headstart.theory import Objective, Process, RecoveryRuns, ReducedSGD, Switch, simulate
+from headstart.theory.reduced_sgd.chain import State, batch_sums, moved, roots
 from headstart.theory.reduced_sgd.draws import chi_squares, cold_start, wishart_roots
 from headstart.theory.reduced_sgd.moments import grid_of, moments
 
@@ -114,6 +114,22 @@ def test_rows_that_lie_in_each_others_span_leave_a_dimension_more_to_the_rest():
     assert_same_law(equal, 2, start=np.stack((first, first)))
     # On the target itself, and moved away by noise.
     assert_same_law(replace(HE3, dim=4, noise=1.0, rate=0.1), 1, start=axis[None])
+
+
+@pytest.mark.parametrize("spherical", [False, True])
+@pytest.mark.parametrize("loss", Objective)
+def test_the_mean_step_of_two_neurons_is_that_of_the_overlap_process(loss, spherical):
+    process = replace(PAIR, loss=loss, spherical=spherical, noise=0.3, rate=0.03)
+    shared = ("link", "student", "dim", "batch", "rate", "loss", "num_neurons", "noise", "spherical")
+    m, q, n = np.array([[0.6], [-0.2]]), np.array([[1.0, 0.1], [0.1, 1.0]]), 40_000
+    dm, dq = Process(**{name: getattr(process, name) for name in shared}).change(m, q)
+    state = State.at(np.arange(n), np.tile(m, (n, 1, 1)), np.tile(q - m @ m.T, (n, 1, 1)))
+    turns, rank = roots(state.rest, 5)
+    sums = batch_sums(process, 0, state, turns, np.full(n, loss is Objective.MSE))
+    overlaps, rest = moved(process, 0, state, turns, rank, sums, np.full(n, process.rate))
+    for drawn, mean in ((overlaps, m + dm), (rest + overlaps @ overlaps.transpose(0, 2, 1), q + dq)):
+        error = np.abs(drawn.mean(axis=0) - mean)
+        assert (error < 4.5 * drawn.std(axis=0) / np.sqrt(n)).all()
 
 
 def test_the_test_of_laws_sees_one_degree_of_freedom_too_many():

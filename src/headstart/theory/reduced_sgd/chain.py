@@ -111,10 +111,10 @@ def batch_sums(process: ReducedSGD, seed: int, state: State, turns: Floats, on_m
     return Sums(drift / batch, spread / batch**2, loss / (2 * batch))
 
 
-def updated(
+def moved(
     process: ReducedSGD, seed: int, state: State, turns: Floats, rank: Ids, sums: Sums, rate: Floats
 ) -> tuple[Floats, Floats]:
-    """M and R after a step with these sums; `turns` is T, of this `rank` [n], and `rate` [n]."""
+    """M and R after a step with these sums, rows not normalised yet; `turns` is T, of this `rank` [n]; `rate` [n]."""
     k, p = process.num_directions, process.num_neurons
     here = np.concatenate((state.overlaps, turns), axis=2)
     drift = sums.drift.copy()
@@ -124,10 +124,9 @@ def updated(
     degrees = process.dim - k - rank
     ids = ids_of(state.runs, int(state.step[0]), 1)[:, 0]
     beyond = rate[:, None, None] * (roots(sums.spread, p)[0] @ wishart_roots(seed, Stream.DATA, ids, degrees, p))
-    moved = here + rate[:, None, None] * drift
-    inside = moved[:, :, k:]
-    rest = inside @ inside.transpose(0, 2, 1) + beyond @ beyond.transpose(0, 2, 1)
-    return normalised(moved[:, :, :k], rest)
+    there = here + rate[:, None, None] * drift
+    inside = there[:, :, k:]
+    return there[:, :, :k], inside @ inside.transpose(0, 2, 1) + beyond @ beyond.transpose(0, 2, 1)
 
 
 # The sums over the next batch of each run, given T and which are on the squared error.
@@ -150,7 +149,7 @@ def _stepped(process: ReducedSGD, seed: int, now: State, level: float, batch: Ba
     """Runs that are all at the same step, one step later."""
     turns, rank = roots(now.rest, process.dim - process.num_directions)
     sums = batch(now, turns, (now.switched >= 0) | (process.loss is Objective.MSE))
-    overlaps, rest = updated(process, seed, now, turns, rank, sums, rates(process, now))
+    overlaps, rest = normalised(*moved(process, seed, now, turns, rank, sums, rates(process, now)))
     start_loss = sums.loss if now.step[0] == 0 else now.start_loss
     below = 0.0 if process.switch is None else process.switch.below * start_loss
     falls = (now.switched < 0) & (now.step > 0) & (sums.loss < below)
