@@ -19,6 +19,7 @@ import numpy as np
 import torch
 
 import headstart as hs
+from headstart.core.roles import Role
 from headstart.engines import Job
 from headstart.engines.fused import Fused
 from headstart.engines.loop import one_thread
@@ -130,12 +131,13 @@ class Engine:
 
     def __init__(self, dim: int, batch: int) -> None:
         self.run = hs.Run(
-            hs.SingleIndex(dim, hs.Hermite(3)),
-            hs.MLP(1, bias=False),  # ReLU in place of He_3: what costs is to draw the inputs and to multiply by them
+            hs.MultiIndex(dim, hs.Hermite(3), num_test=1),
+            hs.MLP(1, activation="he3", bias=False, init="committee"),
             hs.Online(),
             hs.MSE(),
             hs.SGD(RATE / 2),
             hs.Batch(batch),
+            methods=(hs.OnSphere(), hs.LayerScale(rate={Role.READOUT: 0})),
             budget=hs.Budget(1, 1),
         )
         self._training(1)  # compiles

@@ -16,6 +16,8 @@ from headstart.theory.reduced_sgd.process import ReducedSGD
 # Takes all runs of a state from one step to another, in place.
 Advance = Callable[[State, int, int], None]
 
+# Of fewer terms sums are not taken for Gaussian; by itself `simulate` asks for `least_batch`.
+LEAST_BATCH = 10_000
 # More than this in all, and sums over a batch are drawn from their moments: ten minutes of one core.
 MAX_DRAWS = 10**11
 _NUMBERS_AT_ONCE = 2**20
@@ -24,7 +26,7 @@ _NODES = 2**13  # of a quadrature, at most
 
 
 def has_moments(process: ReducedSGD) -> bool:
-    """Whether sums over its batches can be drawn from their moments."""
+    """Whether sums over its batches are near enough to Gaussian."""
     return process.single and process.batch >= least_batch(process)
 
 
@@ -49,10 +51,10 @@ class Way:
                 "simulate(exact=False): sums are drawn from their moments for one neuron on one direction; use fewer "
                 "runs, steps or samples and exact=True"
             )
-        if not exact and not has_moments(process):
+        if not exact and process.batch < min(LEAST_BATCH, least_batch(process)):
             raise HeadstartError(
                 f"simulate(exact=False): sums over a batch of {process.batch} are not Gaussian; use exact=True, or a "
-                f"batch of at least {least_batch(process)}"
+                f"batch of at least {min(LEAST_BATCH, least_batch(process))}"
             )
         return cls(exact, named if compiled is None else compiled)
 
