@@ -13,6 +13,7 @@ from headstart.theory.overlaps import Form, Objective, Process
 from headstart.theory.quadratic_neuron import Labels, Neurons, Passage, Shift, run_until, step
 from headstart.theory.reduced_sgd import Recovery, RecoveryRuns, ReducedSGD, Switch, simulate
 from headstart.theory.sampling_bias import SamplingBias
+from headstart.theory.tuned_runs import TunedRuns
 from headstart.theory.two_phase import TwoPhase
 from headstart.theory.two_phase_bounds import Prediction, norm_bound, predict, switch_point, switch_terms
 from headstart.theory.two_phase_statements import INEQUALITIES, PROBABILITIES, Bounded, Chance, Inequality, Probable
@@ -81,6 +82,7 @@ __all__ = [
     "Strength",
     "Switch",
     "Target",
+    "TunedRuns",
     "TwoPhase",
     "assumptions",
     "best_on_three",

@@ -18,7 +18,7 @@ from headstart.theory.overlaps import Objective
 from headstart.theory.reduced_sgd import Recovery, ReducedSGD, simulate
 from headstart.theory.reduced_sgd.paths import LEAST_BATCH
 
-_RUNS_TO_CHOOSE = 8
+_CHOOSING = range(8)  # the runs that choose a plan's rates
 _MOST_DRAWS = 4 * 10**7  # samples that are drawn one by one for the best choice
 _MANY_STEPS = 100  # in so many steps of a batch, the path over samples is that of smaller batches
 _PATIENCE = 30.0  # times the steps of the theory, before a run counts as one that does not learn
@@ -71,15 +71,34 @@ class BatchChoice:
 
 
 @dataclass(frozen=True)
+class BestRate:
+    """A process at the best of the rates that were tried.
+
+    `limit` is the least rate tried above it at which fewer than half of the runs recover, infinite where none was
+    found. `tried` has the restricted mean of the steps by rate, infinite where fewer than half recover.
+    """
+
+    process: ReducedSGD
+    limit: float
+    tried: Mapping[float, float]
+
+
+@dataclass(frozen=True)
 class Search:
-    """How a plan is found: `process` has batch 1 and any rate and loss."""
+    """How a plan is found: `process` has batch 1 and any rate and loss.
+
+    `choosing` are the runs that choose rates. A run that takes `most` steps counts as one that does not learn, by
+    default many times what theory says of its batch.
+    """
 
     process: ReducedSGD
     outlook: Learnability
     level: float
     runs: int
     seed: int
-    table: Mapping[int, float] | None
+    table: Mapping[int, float] | None = None
+    choosing: range = _CHOOSING
+    most: int | None = None
 
     @property
     def exponent(self) -> int:
@@ -109,21 +128,28 @@ class Search:
 
     def _tuned(self, loss: Objective, batch: int, rate: float) -> BatchChoice:
         """A batch at its best rate; the search begins at `rate`, and other runs measure it."""
-        process, limit = self._best_rate(replace(self.process, loss=loss, batch=batch, rate=rate))
-        others = range(_RUNS_TO_CHOOSE, _RUNS_TO_CHOOSE + self.runs)
-        return _choice(self._simulate(process, others), limit, self.table)
+        best = self.best_rate(replace(self.process, loss=loss, batch=batch, rate=rate))
+        others = range(self.choosing.stop, self.choosing.stop + self.runs)
+        return _choice(self.recovery(best.process, others), best.limit, self.table)
 
-    def _simulate(
+    def horizon(self, batch: int) -> int:
+        """After so many steps a run counts as one that does not learn."""
+        return _horizon(self.process.dim, self.exponent, batch) if self.most is None else self.most
+
+    def recovery(
         self, process: ReducedSGD, runs: Sequence[int], horizon: int | None = None, exact: bool | None = None
     ) -> Recovery:
         """Runs that start on the side that can recover."""
         exact = process.batch < LEAST_BATCH if exact is None else exact
-        steps = _horizon(process.dim, self.exponent, process.batch) if horizon is None else horizon
+        steps = self.horizon(process.batch) if horizon is None else horizon
         return simulate(process, list(runs), steps, self.seed, stop_at=self.level, right_side_only=True, exact=exact)
 
-    def _best_rate(self, process: ReducedSGD) -> tuple[ReducedSGD, float]:
-        """The process at the rate with the least restricted mean time, and the rate above it where learning ends."""
-        most = _horizon(process.dim, self.exponent, process.batch)
+    def best_rate(self, process: ReducedSGD) -> BestRate:
+        """The rate with the least restricted mean of the steps; the search begins at the rate that the process has.
+
+        Rates differ by factors of 4, then 2, then sqrt 2. Times end at 4 times the least so far.
+        """
+        most = self.horizon(process.batch)
         times: dict[int, float] = {}  # by the n of a rate that is 2^(n/2) times the first
 
         def rate(n: int) -> float:
@@ -132,7 +158,7 @@ class Search:
         def time(n: int) -> float:
             if n not in times:
                 horizon = math.ceil(min(most, _LATE * min(times.values(), default=math.inf) + 10))
-                found = self._simulate(replace(process, rate=rate(n)), range(_RUNS_TO_CHOOSE), horizon)
+                found = self.recovery(replace(process, rate=rate(n)), self.choosing, horizon)
                 mean = float(np.where(found.reached, found.first, horizon).mean())
                 times[n] = mean if found.reached.mean() >= 0.5 else math.inf
             return times[n]
@@ -148,16 +174,17 @@ class Search:
         above = best
         while not math.isinf(time(above)) and above < best + 8:
             above += 2
-        return replace(process, rate=rate(best)), rate(above) if math.isinf(times[above]) else math.inf
+        limit = rate(above) if math.isinf(times[above]) else math.inf
+        return BestRate(replace(process, rate=rate(best)), limit, {rate(n): times[n] for n in sorted(times)})
 
     def drawn(self, best: BatchChoice) -> BatchChoice:
         """The best again with every sample drawn, on as many runs as that affords; as it is where those are too few."""
         affordable = min(self.runs, int(_MOST_DRAWS // max(1.0, best.samples.median)))
-        if best.how is How.EXACT or affordable < _RUNS_TO_CHOOSE:
+        if best.how is How.EXACT or affordable < len(self.choosing):
             return best
         process = replace(self.process, loss=best.loss, batch=best.batch, rate=best.rate)
-        first, horizon = _RUNS_TO_CHOOSE + self.runs, math.ceil(10 * best.steps.median)
-        found = self._simulate(process, range(first, first + affordable), horizon, exact=True)
+        first, horizon = self.choosing.stop + self.runs, math.ceil(10 * best.steps.median)
+        found = self.recovery(process, range(first, first + affordable), horizon, exact=True)
         return _choice(found, best.limit, self.table)
 
 
