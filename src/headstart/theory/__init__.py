@@ -2,9 +2,11 @@
 
 from headstart.theory.batch_plan import BatchPlan, plan_batch
 from headstart.theory.batch_search import BatchChoice, How, Spread
+from headstart.theory.direct_sgd import DirectRuns
 from headstart.theory.exponent_of_data import ExponentEstimate, Strength, estimate_exponent, whiten
 from headstart.theory.hermite import hermite_coefficients
 from headstart.theory.information_exponent import generative_exponent, information_exponent
+from headstart.theory.inputs import Correlated, Gaussian, PrincipalRows, RandomSigns, StudentT, principal_rows
 from headstart.theory.leap_index import Leap, Step, leap_index
 from headstart.theory.learnability import Learnability, Outlook, learnability
 from headstart.theory.odd_parity import best_on_three, threshold_correlation, two_layer_ceiling
@@ -52,10 +54,13 @@ __all__ = [
     "BatchPlan",
     "Bounded",
     "Chance",
+    "Correlated",
+    "DirectRuns",
     "Draw",
     "Event",
     "ExponentEstimate",
     "Form",
+    "Gaussian",
     "How",
     "IdealStep",
     "Inequality",
@@ -69,8 +74,10 @@ __all__ = [
     "Outlook",
     "Passage",
     "Prediction",
+    "PrincipalRows",
     "Probable",
     "Process",
+    "RandomSigns",
     "Recovery",
     "RecoveryRuns",
     "ReducedSGD",
@@ -80,6 +87,7 @@ __all__ = [
     "Spread",
     "Step",
     "Strength",
+    "StudentT",
     "Switch",
     "Target",
     "TunedRuns",
@@ -108,6 +116,7 @@ __all__ = [
     "outputs",
     "plan_batch",
     "predict",
+    "principal_rows",
     "run_until",
     "simulate",
     "step",
