@@ -21,6 +21,8 @@ QUICK = {
     "less_data/random_labels_transformers",
     "grok_transfer/fnn_to_fnn",
     "grok_transfer/weak_model_quality",
+    "batch_size/beyond_gaussian",
+    "batch_size/real_data",
 }
 USERS_STUDY = Path(__file__).parent / "users_study.py"
 PRESETS = ("smoke", "laptop", "desk", "paper")

@@ -27,8 +27,8 @@ class DirectRuns:
     """Runs of a process on other inputs, a computed part of a study: the step at which each has overlap `level`.
 
     The rate is that of the process times the best of `factors`, which `num_choosing` other runs choose by the
-    restricted mean time. A step that does not come within `steps` is -1. A run has the same w*, w and, of Gaussian inputs, samples
-    whatever the rate and the loss.
+    restricted mean time. A step that does not come within `steps` is -1. A run has the same w*, w and samples whatever
+    the rate and the loss.
     """
 
     process: ReducedSGD
@@ -76,7 +76,7 @@ class DirectRuns:
 
     def first_step(self, factor: float, run: int) -> int:
         """The step at which one run has the overlap; -1 if it does not come."""
-        process, rng = self.process, np.random.default_rng((self.seed, run))
+        process, rng = self.process, np.random.Generator(np.random.Philox(key=(self.seed, run)))
         teacher, w = (v / np.linalg.norm(v) for v in rng.standard_normal((2, process.dim)))
         scale = float((self.inputs.draw(rng, _PROBE_ROWS, process.dim) @ teacher.astype(np.float32)).std())
         found = learnability(process.target_of_one, process.student)

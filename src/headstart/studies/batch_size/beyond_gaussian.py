@@ -108,7 +108,7 @@ class OverChain:
         direct, chain = (
             steps_of(results, name).restricted for name in (f"gaussian_{self.loss}", f"chain_{self.loss}_{factor:g}")
         )
-        rng = np.random.default_rng(0)
+        rng = np.random.Generator(np.random.Philox(key=0))
         others = [float(chain[rng.integers(0, len(chain), len(chain))].mean()) for _ in range(2000)]
         means = [float(direct[rng.integers(0, len(direct), len(direct))].mean()) for _ in range(2000)]
         low, high = np.quantile(np.array(means) / others, (0.025, 0.975))

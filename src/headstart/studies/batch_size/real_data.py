@@ -103,7 +103,7 @@ class ExponentOf:
 
     def compute(self) -> dict[str, NDArray[Any]]:
         """exponent (0: cannot be told), consistent [..]: all that the rows allow, share [4], p_value [4]."""
-        rng = np.random.default_rng(self.seed)
+        rng = np.random.Generator(np.random.Philox(key=self.seed))
         if self.degree:
             x = np.asarray(inputs_of(self.name).draw(rng, self.rows, self.dim), dtype=np.float64)
             w = rng.standard_normal(self.dim)
