@@ -11,7 +11,9 @@ from headstart.theory.leap_index import Leap, Step, leap_index
 from headstart.theory.learnability import Learnability, Outlook, learnability
 from headstart.theory.odd_parity import best_on_three, threshold_correlation, two_layer_ceiling
 from headstart.theory.overlap_limits import Kept, escape_threshold, kept_terms, ode_path
+from headstart.theory.overlap_loss import population_error, target_variance
 from headstart.theory.overlaps import Form, Objective, Process
+from headstart.theory.process_runs import ProcessPath, cold_overlaps
 from headstart.theory.quadratic_neuron import Labels, Neurons, Passage, Shift, run_until, step
 from headstart.theory.reduced_sgd import Recovery, RecoveryRuns, ReducedSGD, Switch, simulate
 from headstart.theory.sampling_bias import SamplingBias
@@ -77,6 +79,7 @@ __all__ = [
     "PrincipalRows",
     "Probable",
     "Process",
+    "ProcessPath",
     "RandomSigns",
     "Recovery",
     "RecoveryRuns",
@@ -95,6 +98,7 @@ __all__ = [
     "assumptions",
     "best_on_three",
     "cluster_mean_ratio",
+    "cold_overlaps",
     "descend",
     "embedded",
     "escape_threshold",
@@ -115,6 +119,7 @@ __all__ = [
     "one_number_ceiling",
     "outputs",
     "plan_batch",
+    "population_error",
     "predict",
     "principal_rows",
     "run_until",
@@ -122,6 +127,7 @@ __all__ = [
     "step",
     "switch_point",
     "switch_terms",
+    "target_variance",
     "threshold_correlation",
     "two_layer_ceiling",
     "unit_features",

@@ -14,10 +14,9 @@ error vanishes for large d. It holds for rates of order 1, unlike the first-orde
 Reference: Online Learning and Information Exponents; the exact V is ours, the paper's is (d/n_b) phiHD + phiBC.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -58,7 +57,7 @@ class Process:
     gradient before the step.
     """
 
-    link: Callable[[Floats], Floats] = Hermite(3)
+    link: Any = Hermite(3)
     student: Activation = Hermite(3)
     dim: int = 1000
     batch: int = 1000
@@ -174,6 +173,7 @@ class Process:
         """M and Q after one step, by the ratio map."""
         dm, dq = self.change(m, q, p)
         moved, grown = np.asarray(m) + dm, np.asarray(q) + dq
+        grown = (grown + grown.T) / 2  # rounding grows where neurons become one and O singular
         norms = self._norms(np.diag(grown))
         return moved / norms[:, None], grown / np.outer(norms, norms)
 

@@ -12,13 +12,19 @@ from headstart.theory.reduced_sgd.paths import way_of
 from headstart.theory.reduced_sgd.process import ReducedSGD
 from headstart.theory.reduced_sgd.simulate import simulate
 
+# A matrix as rows of numbers, such as a part may hold.
+Rows = tuple[tuple[float, ...], ...]
+
 # Seconds on one core: of a normal with its share of the links, of a product of two of its fields, and of a step.
 _NUMBER, _PRODUCT, _STEP = 4e-9, 0.3e-9, 0.3e-6
 
 
 @dataclass(frozen=True)
 class RecoveryRuns:
-    """`simulate` of `num_runs` runs with these arguments, a computed part of a study; see there."""
+    """`simulate` of `num_runs` runs with these arguments, a computed part of a study; see there.
+
+    `start` is (M, Q) as rows of numbers, one for all runs; without it each starts cold.
+    """
 
     process: ReducedSGD
     num_runs: int
@@ -29,6 +35,7 @@ class RecoveryRuns:
     right_side_only: bool = False
     exact: bool | None = None
     seed: int = 0
+    start: tuple[Rows, Rows] | None = None
 
     semantics: ClassVar[int] = 1
 
@@ -61,6 +68,7 @@ class RecoveryRuns:
             record=self.record,
             stop_at=self.stop_at,
             go_on=self.go_on,
+            start=self.start,
             right_side_only=self.right_side_only,
             exact=self.exact,
         )

@@ -1,0 +1,85 @@
+"""Paths of the overlap process and of its differential equations as parts of a study, whose arrays a store keeps."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from headstart.core.errors import HeadstartError, check_count
+from headstart.core.streams import check_seed
+from headstart.theory.overlap_closed_forms import has_closed_form
+from headstart.theory.overlap_limits import Kept, ode_path
+from headstart.theory.overlaps import Process
+from headstart.theory.reduced_sgd.draws import cold_start
+from headstart.theory.reduced_sgd.process import ReducedSGD
+from headstart.theory.reduced_sgd.recovery_runs import Rows
+
+Floats = NDArray[np.float64]
+
+# Seconds on one core: of a step by power series, by closed forms for each fourth power of fields, by Sobol points.
+_SERIES, _CLOSED, _POINTS = 5e-5, 1.2e-5, 0.05
+_EVALUATIONS = 600  # of the right side of a differential equation
+
+
+@dataclass(frozen=True)
+class ProcessPath:
+    """`Process.run` from the overlaps `start` = (M, Q) for `steps` steps, a computed part of a study.
+
+    `record` are the steps to keep, the last by default. With `limit` it is the path of the differential equation that
+    keeps these terms, at the same steps.
+    """
+
+    process: Process
+    steps: int
+    start: tuple[Rows, Rows]
+    record: tuple[int, ...] = ()
+    limit: Kept | None = None
+
+    semantics: ClassVar[int] = 1
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.process, Process):
+            raise HeadstartError(f"ProcessPath(process={self.process!r}): give a Process")
+        check_count("ProcessPath", "steps", self.steps)
+        object.__setattr__(self, "record", tuple(sorted(set(self.record or (self.steps,)))))
+        if self.record[0] < 0 or self.record[-1] > self.steps:
+            raise HeadstartError(f"ProcessPath(record={self.record!r}): steps to record lie in 0 .. {self.steps}")
+        p, k = self.process.num_neurons, self.process.num_directions
+        shapes = [np.shape(part) for part in self.start]
+        if shapes != [(p, k), (p, p)]:
+            raise HeadstartError(
+                f"ProcessPath(start={self.start!r}): give (M, Q) of shapes [{p}, {k}] and [{p}, {p}] in rows"
+            )
+
+    @property
+    def seconds(self) -> float:
+        """About how long `compute` takes on one core."""
+        fields = self.process.num_neurons + self.process.num_directions
+        step = _CLOSED * fields**4 if has_closed_form(self.process.setting) else _POINTS
+        return 0.1 + (_SERIES if fields == 2 else step) * (_EVALUATIONS if self.limit else self.steps)
+
+    def compute(self) -> dict[str, NDArray[np.generic]]:
+        """step [t], overlaps M [t, p, k] and gram Q [t, p, p] at the recorded steps."""
+        m, q = (np.array(part, dtype=np.float64) for part in self.start)
+        kept = np.array(self.record, dtype=np.int64)
+        if self.limit is None:
+            overlaps, gram = (path[kept] for path in self.process.run(m, q, self.steps))
+        else:
+            overlaps, gram = ode_path(self.process, m, q, kept.astype(np.float64), kept=self.limit)
+        return {"step": kept, "overlaps": overlaps, "gram": gram}
+
+
+def cold_overlaps(process: Process | ReducedSGD, seed: int = 0, run: int = 0) -> tuple[Rows, Rows]:
+    """(M, Q) at which run number `run` of `simulate` starts, as rows of numbers: a start to share with a process."""
+    check_seed(seed)
+    overlaps, rest = cold_start(
+        seed, np.array([run], dtype=np.int64), process.dim, process.num_neurons, process.num_directions
+    )
+    m = overlaps[0]
+    return as_rows(m), as_rows(rest[0] + m @ m.T)
+
+
+def as_rows(matrix: Floats) -> Rows:
+    """A matrix as rows of numbers, such as a part may hold."""
+    return tuple(tuple(float(value) for value in row) for row in matrix)
