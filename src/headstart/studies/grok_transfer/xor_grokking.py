@@ -65,7 +65,7 @@ FINDING = (
     "From scratch all training rows are right after {fits} steps and 60% of the test rows after {rises}; {cap} of the "
     "weak models end at 75%. On what the best of six passes on, the time gap is {gap} of that from scratch, and as in "
     "Theorem 3.2 {theorem_gap}; the FLOPs, weak models included, are {cost} and {theorem_cost}. With U trained too the "
-    "target ends at {trained}: that footnote 2 holds {trained.says}."
+    "target ends at {trained}: that training U changes nothing (footnote 2) {trained.says}."
 )
 CORNER_COLOURS = {(1, 1): "#0072B2", (-1, -1): "#56B4E9", (-1, 1): "#D55E00", (1, -1): "#E69F00"}
 
