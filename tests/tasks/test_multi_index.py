@@ -102,7 +102,7 @@ LINKS = [
 ]
 
 
-@pytest.mark.parametrize(("link", "formula"), LINKS, ids=lambda part: str(part)[:40])
+@pytest.mark.parametrize(("link", "formula"), LINKS, ids=[str(link)[:40] for link, _ in LINKS])
 def test_a_link_is_its_formula_and_knows_its_variance(link, formula):
     rows = z(500, link.directions)
     np.testing.assert_allclose(link(rows), formula(rows), rtol=1e-12, atol=1e-12)
