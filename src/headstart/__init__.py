@@ -61,8 +61,11 @@ from headstart.lab import (
     trained,
     warm,
 )
+from headstart.lab.critical_batch import BatchVerdict
 from headstart.lab.figures import house_style
 from headstart.lab.probe import probe
+from headstart.lab.probe_batch import probe_batch
+from headstart.lab.probe_batch_report import BatchProbe
 from headstart.lab.probe_problem import Problem
 from headstart.lab.probe_report import Probe
 from headstart.lab.probe_verdict import ProbeVerdict
@@ -195,27 +198,28 @@ __version__ = "0.2.0"
 # fmt: off
 __all__ = [
     "MLP", "MSE", "SGD", "Activation", "Adafactor", "AdamW", "Area", "Arm", "ArmCorrelation", "AttachedFilter",
-    "AutoPhases", "Axis", "Batch", "Best", "Binary", "Budget", "ByRole", "Carry", "Claim", "Committee", "Computed",
-    "Constant", "Correlation", "CorrelationLoss", "Cosine", "Cost", "CrossEntropy", "Decay", "Distance",
-    "Embedding", "Erf", "Estimate", "Every", "Exponential", "Final", "FinalDifference", "FinalMean", "FinalRatio",
-    "First", "Fixed", "Found", "Fourier", "FourierSpectrum", "Fresh", "From", "FullBatch", "Gain", "Geometric",
-    "GradientFilter", "HeadstartError", "Hermite", "HermiteSum", "Hinge", "Hook", "Images", "InBall",
-    "InContextRegression", "Init", "InitScale", "InverseGap", "Keep", "Kind", "Knobs", "LayerScale", "Line",
-    "Linearised", "Link", "Logistic", "Loss", "LossSchedule", "LowRankEmbedding", "Measure", "MergeEmbedding",
-    "Method", "Metric", "Model", "ModularArithmetic", "MuP", "MultiIndex", "MultiLink", "NTKChange", "Objective",
-    "OnSphere", "OneHot", "Online", "Operation", "Optimizer", "Overlaps", "Panel", "Parameter", "Parity", "Phase",
-    "PhaseLoss", "PhaseSchedule", "PhasedBatchSampler", "PhasedLoader", "Phases", "Plan", "Precision", "Probe",
-    "ProbeVerdict", "Problem", "ProductOf", "RandomLabels", "RateOf", "Reaches", "Readout", "Recorded", "Relabel",
-    "Relu", "Results", "Role", "Roles", "Rows", "Run", "Same", "SampledBias", "Samples", "Scale", "Schedule",
-    "SecondsRatio", "Series", "Share", "Sign", "Signature", "Signs", "SingleIndex", "Site", "Split", "State",
-    "Status", "Step", "StepDecay", "Store", "Stream", "Study", "Summary", "Sweep", "Tanh", "Task", "Text",
-    "TimeGap", "TimeGapRatio", "TimeRatio", "TimeToTarget", "TotalCostRatio", "Trace", "Traces",
+    "AutoPhases", "Axis", "Batch", "BatchProbe", "BatchVerdict", "Best", "Binary", "Budget", "ByRole", "Carry",
+    "Claim", "Committee", "Computed", "Constant", "Correlation", "CorrelationLoss", "Cosine", "Cost",
+    "CrossEntropy", "Decay", "Distance", "Embedding", "Erf", "Estimate", "Every", "Exponential", "Final",
+    "FinalDifference", "FinalMean", "FinalRatio", "First", "Fixed", "Found", "Fourier", "FourierSpectrum", "Fresh",
+    "From", "FullBatch", "Gain", "Geometric", "GradientFilter", "HeadstartError", "Hermite", "HermiteSum", "Hinge",
+    "Hook", "Images", "InBall", "InContextRegression", "Init", "InitScale", "InverseGap", "Keep", "Kind", "Knobs",
+    "LayerScale", "Line", "Linearised", "Link", "Logistic", "Loss", "LossSchedule", "LowRankEmbedding", "Measure",
+    "MergeEmbedding", "Method", "Metric", "Model", "ModularArithmetic", "MuP", "MultiIndex", "MultiLink",
+    "NTKChange", "Objective", "OnSphere", "OneHot", "Online", "Operation", "Optimizer", "Overlaps", "Panel",
+    "Parameter", "Parity", "Phase", "PhaseLoss", "PhaseSchedule", "PhasedBatchSampler", "PhasedLoader", "Phases",
+    "Plan", "Precision", "Probe", "ProbeVerdict", "Problem", "ProductOf", "RandomLabels", "RateOf", "Reaches",
+    "Readout", "Recorded", "Relabel", "Relu", "Results", "Role", "Roles", "Rows", "Run", "Same", "SampledBias",
+    "Samples", "Scale", "Schedule", "SecondsRatio", "Series", "Share", "Sign", "Signature", "Signs", "SingleIndex",
+    "Site", "Split", "State", "Status", "Step", "StepDecay", "Store", "Stream", "Study", "Summary", "Sweep", "Tanh",
+    "Task", "Text", "TimeGap", "TimeGapRatio", "TimeRatio", "TimeToTarget", "TotalCostRatio", "Trace", "Traces",
     "TransferEmbedding", "TransferFirstLayer", "TransferredEmbedding", "Transformation", "Transformer", "TwoSet",
     "Typical", "Validation", "Vectors", "Verdict", "View", "WarmUp", "WarmUpStableDecay", "When", "Whiten",
     "Within", "XorClusters", "ZeroMean", "above", "balance_layers", "below", "bootstrap", "class_accuracy",
     "closed", "cold", "draw_curve", "draw_lines", "draw_panels", "estimate_exponent", "house_style",
-    "merge_embedding", "mup_groups", "named_link", "open_store", "param_groups", "plan_batch", "probe", "rates",
-    "repeat_first", "roles", "sign_accuracy", "train", "trained", "transfer_embedding", "warm",
+    "merge_embedding", "mup_groups", "named_link", "open_store", "param_groups", "plan_batch", "probe",
+    "probe_batch", "rates", "repeat_first", "roles", "sign_accuracy", "train", "trained", "transfer_embedding",
+    "warm",
 ]
 # fmt: on
 

@@ -2,10 +2,9 @@
 
 import os
 import sys
-from pathlib import Path
 from typing import Annotated
 
-from tyro.conf import Positional, arg
+from tyro.conf import arg
 
 from headstart.cli.options import (
     Json,
@@ -25,8 +24,6 @@ from headstart.core.files import inside
 from headstart.lab.conduct import conduct
 from headstart.lab.explain import explain_studies, print_explanation
 from headstart.lab.figures import save_figure
-from headstart.lab.probe import probe
-from headstart.lab.probe_store import default_folder
 from headstart.lab.progress import display
 from headstart.lab.report import claims_table, print_finding
 from headstart.lab.store import open_store, repair_store, store_path
@@ -119,59 +116,3 @@ def explain(
         print_json(rows)
     else:
         print_explanation(rows, jobs, console())
-
-
-@app.command(name="probe")
-def probe_(
-    factory: Annotated[
-        Positional[str], arg(metavar="MODULE:FACTORY", help="a function that returns an hs.Problem; or FILE.py:FACTORY")
-    ],
-    /,
-    steps: Annotated[int, arg(metavar="N", help="optimizer steps of every arm")] = 2000,
-    seeds: Annotated[int, arg(metavar="N", help="seeds of every arm, and twice as many while undecided")] = 8,
-    max_seeds: Annotated[int, arg(metavar="N", help="seeds at most")] = 32,
-    selection_seeds: Annotated[int, arg(metavar="N", help="other seeds, on which learning rates are chosen")] = 4,
-    rates: Annotated[
-        tuple[float, ...],
-        arg(metavar="X X ...", help="factors on the learning rate (default: 0.5 1 2, and more as needed)"),
-    ] = (),
-    target: Annotated[
-        float | None, arg(metavar="X", help="the test metric to reach (default: 90% of the gain)")
-    ] = None,
-    smallest: Annotated[float, arg(metavar="X", help="a ratio of compute above this is no gain worth having")] = 0.9,
-    seed: Annotated[int, arg(metavar="N", help="everything random follows from it")] = 0,
-    jobs: Annotated[int | None, arg(metavar="N", help="processes that train (default: one per core)")] = None,
-    device: Annotated[str, arg(metavar="NAME", help="cpu, cuda or mps; all but cpu are experimental")] = "cpu",
-    store: Annotated[
-        Path | None, arg(metavar="PATH", help="file or folder of finished runs (default: the user's data directory)")
-    ] = None,
-    figure: Annotated[Path | None, arg(metavar="FILE", help="where to draw the arms: png, pdf or svg")] = None,
-    json: Json = False,
-) -> None:
-    """Say whether repeating a small subset pays on a problem of yours, at what cost, and the code to paste.
-
-    Ctrl-C keeps what is finished; the same command goes on from there.
-
-    Try: headstart probe my_problem:factory --steps 2000
-    """
-    outcome = probe(
-        factory,
-        steps=steps,
-        seeds=seeds,
-        max_seeds=max_seeds,
-        selection_seeds=selection_seeds,
-        rates=rates or None,
-        target=target,
-        smallest=smallest,
-        seed=seed,
-        jobs=jobs if jobs is not None else (os.cpu_count() or 1) if device == "cpu" else 1,
-        device=device,
-        store=default_folder() if store is None else store,
-        progress=display(),
-    )
-    if figure is not None:
-        save_figure(outcome.figure(), figure, figure.suffix.lstrip(".") or "png")
-    if json:
-        print_json(outcome.to_json())
-    else:
-        print(outcome)

@@ -89,10 +89,10 @@ def probe(
         Runs(problem, found, known_as, steps, seed, jobs, device, store, shown) as runs,
     ):
         session = _Session(problem, runs, seed, rates, smallest)
-        return session.run((seeds, max_seeds), selection_seeds, target, _source(problem, factory, known_as, device))
+        return session.run((seeds, max_seeds), selection_seeds, target, source_of(problem, factory, known_as, device))
 
 
-def _source(problem: Problem, factory: Any, name: str | None, device: str) -> Source:
+def source_of(problem: Problem, factory: Any, name: str | None, device: str) -> Source:
     """How the recipe gets the problem."""
     called = getattr(factory, "__name__", "")
     known = f'"{name}"' if name is not None else called if called.isidentifier() else "problem"

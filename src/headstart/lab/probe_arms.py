@@ -20,6 +20,11 @@ class ProbeArm:
     code: str
 
 
+def full_arm(steps: int, name: str = FULL) -> ProbeArm:
+    """So many steps on all rows."""
+    return ProbeArm(name, PhaseSchedule([], everything=steps), f"hs.PhaseSchedule([], everything={steps})")
+
+
 def probe_arms(num_rows: int, batch_size: int, steps: int) -> tuple[ProbeArm, ...]:
     """All rows; subsets of 1/64, 1/16 and 1/4 of the rows one pass could see; four growing subsets. All rows come last.
 
@@ -28,7 +33,7 @@ def probe_arms(num_rows: int, batch_size: int, steps: int) -> tuple[ProbeArm, ..
     subset that is smaller than a batch is left out.
     """
     reach, half = min(num_rows, batch_size * steps), steps // 2
-    out = [ProbeArm(FULL, PhaseSchedule([], everything=steps), f"hs.PhaseSchedule([], everything={steps})")]
+    out = [full_arm(steps)]
     for part in (64, 16, 4):
         size = reach // part
         if batch_size <= size < num_rows:

@@ -10,7 +10,7 @@ from typing import Any
 
 from headstart.core.errors import HeadstartError
 from headstart.lab.arms import FIRST_SELECTION_SEED
-from headstart.lab.probe_arms import probe_arms
+from headstart.lab.probe_arms import full_arm
 from headstart.lab.probe_problem import Problem, split
 from headstart.lab.probe_store import ProbeStore, fingerprint
 from headstart.lab.probe_training import ProbeCurve, ProbeRun, records_of, seconds_of, train_in_worker, train_run
@@ -45,7 +45,7 @@ class Runs:
         rows = round(_SHARE * steps * problem.batch_size / len(self.records))
         self.most_test_rows = min(max(rows, _LEAST_TEST_ROWS), _MOST_TEST_ROWS)
         self.data = split(problem, seed, self.most_test_rows, device)
-        full = probe_arms(self.data.num_train, problem.batch_size, steps)[0]
+        full = full_arm(steps)
         with _threads(1 if jobs > 1 else None):  # as many as a worker has
             per_step, per_record, seen = seconds_of(problem, self.data, full, FIRST_SELECTION_SEED, device)
         self.seconds_per_step = per_step + per_record * len(self.records) / steps
@@ -60,9 +60,17 @@ class Runs:
         """Runs, those of them that were in the store before, and steps trained now."""
         return len(self.asked), self.num_stored, self.steps_trained
 
-    def begin(self, least: int, most: int) -> None:
-        """Say how many runs there will be and how long they take; the bar goes to the longest way."""
-        seconds = self.steps * self.seconds_per_step
+    def seconds(self, run: ProbeRun, steps: int | None = None) -> float:
+        """What so many steps of a run take, by default all of them."""
+        batch = self.problem.batch_size if run.branch is None else run.branch.batch_size
+        return (run.records[-1] if steps is None else steps) * self.seconds_per_step * batch / self.problem.batch_size
+
+    def begin(self, least: int, most: int, seconds: float | None = None) -> None:
+        """Say how many runs there will be and how long they take; the bar goes to the longest way.
+
+        `seconds` is what one run takes, if not all steps at the problem's batch size.
+        """
+        seconds = self.steps * self.seconds_per_step if seconds is None else seconds
         times = " to ".join(_spoken(num * seconds / self.jobs) for num in (least, most))
         self.shown.begin(f"{least} to {most} runs, {times}", most * seconds)
 
@@ -78,7 +86,7 @@ class Runs:
                 found[place] = stored
                 if key not in self.asked:
                     self.num_stored += 1
-                    self._advance(self.steps * self.seconds_per_step, "from the store")
+                    self._advance(self.seconds(run), "from the store")
             self.asked.add(key)
         train = self._train_here if self.jobs == 1 else self._train_in_pool
         trained = train([runs[place] for place in missing]) if missing else []
@@ -88,8 +96,8 @@ class Runs:
         out = []
         for run in runs:
 
-            def heard(steps: int, text: str = run.arm.name) -> bool:
-                self._advance(steps * self.seconds_per_step, text)
+            def heard(steps: int, run: ProbeRun = run) -> bool:
+                self._advance(self.seconds(run, steps), run.arm.name)
                 return False
 
             checkpoint = self.store.checkpoint(run)
@@ -104,7 +112,7 @@ class Runs:
         where = (self.name, self.seed, self.most_test_rows, self.device)
         futures: dict[Future[ProbeCurve], ProbeRun] = {}
         for run in runs:
-            work = partial(train_in_worker, where, run, self.store.checkpoint(run), self.seconds_per_step)
+            work = partial(train_in_worker, where, run, self.store.checkpoint(run), self.seconds(run, 1))
             futures[self.pool.call(work)] = run
         pending = set(futures)
         try:

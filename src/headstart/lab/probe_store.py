@@ -6,6 +6,7 @@ import shutil
 import sqlite3
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import astuple
 from pathlib import Path
 from typing import Any
 
@@ -118,8 +119,10 @@ class ProbeStore:
             ) from None
 
     def key(self, run: ProbeRun) -> str:
-        """What a run is known by: the problem, the split, the arm, the rate, the seed and the records."""
-        return identity(canonical([self.probe, self.seed, run.arm.code, run.lr, run.seed, list(run.records)]))
+        """What a run is known by: the problem, the split, the arm, the rate, the seed, the records and its branch."""
+        branch = [] if run.branch is None else [list(astuple(run.branch))]
+        parts = [self.probe, self.seed, run.arm.code, run.lr, run.seed, list(run.records), *branch]
+        return identity(canonical(parts))
 
     def get(self, run: ProbeRun) -> ProbeCurve | None:
         """A finished run; None if it is not there, or is damaged and must be trained again."""

@@ -2,7 +2,8 @@
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from copy import deepcopy
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,7 @@ import numpy as np
 
 from headstart.core.errors import HeadstartError
 from headstart.core.files import replacing
-from headstart.lab.probe_arms import ProbeArm
+from headstart.lab.probe_arms import ProbeArm, full_arm
 from headstart.lab.probe_factory import asking
 from headstart.lab.probe_problem import Problem, Split, generators, seeded, split
 from headstart.lab.workers import Advanced, in_worker
@@ -22,13 +23,29 @@ _SAVE_EVERY = 10.0
 
 
 @dataclass(frozen=True)
+class Branch:
+    """Where a run begins that goes on from a warmed-up state with batches of another size.
+
+    The state is that of `warmup` steps at the problem's own batch size, the rate `lr` and the seed `seed`. What is
+    recorded is minus the loss on test rows, and the run ends once that was at `until` at two records in a row.
+    """
+
+    warmup: int
+    lr: float
+    seed: int
+    batch_size: int
+    until: float | None = None
+
+
+@dataclass(frozen=True)
 class ProbeRun:
-    """An arm at a learning rate and a seed, and the steps at which it is evaluated."""
+    """An arm at a learning rate and a seed, the steps at which it is evaluated, and where it begins if not anew."""
 
     arm: ProbeArm
     lr: float
     seed: int
     records: tuple[int, ...]
+    branch: Branch | None = None
 
 
 @dataclass(frozen=True)
@@ -144,13 +161,17 @@ def train_run(
 
     `heard(steps)` is told how many steps were done since it was last called, and answers whether to stop.
     """
-    training = Training(problem, data, run.arm, run.lr, run.seed, device)
+    training = _begun(problem, data, run, device)
     if checkpoint is not None and checkpoint.exists():
-        training = _resumed(training, checkpoint) or Training(problem, data, run.arm, run.lr, run.seed, device)
+        training = _resumed(training, checkpoint) or _begun(problem, data, run, device)
         heard(training.step)
     saved = time.monotonic()
     for step in run.records[len(training.curve) :]:
         before = training.step
+        if run.branch is not None and _is_there(training.curve, run.branch.until):
+            heard(run.records[-1] - before)  # as if it had gone to its end
+            training.curve += [training.curve[-1]] * (len(run.records) - len(training.curve))
+            break
         training.advance(step)
         stop = heard(step - before)
         if checkpoint is not None and (stop or time.monotonic() - saved > _SAVE_EVERY) and step < run.records[-1]:
@@ -159,6 +180,47 @@ def train_run(
         if stop:
             raise Stopped
     return ProbeCurve(tuple(training.curve), training.diverged, training.num_trained)
+
+
+def _is_there(curve: list[float], until: float | None) -> bool:
+    return until is not None and len(curve) > 2 and min(curve[-2:]) >= until
+
+
+def _begun(problem: Problem, data: Split, run: ProbeRun, device: str) -> Training:
+    """A run at its beginning: a fresh model, or the warmed-up one with the branch's rate and batches."""
+    branch = run.branch
+    if branch is None:
+        return Training(problem, data, run.arm, run.lr, run.seed, device)
+    model, optimizer = _warmed(problem, data, branch, device)
+    own = replace(problem, batch_size=branch.batch_size, metric=None)
+    training = Training(own, data, run.arm, run.lr, run.seed, device)
+    training.model.load_state_dict(model)
+    training.optimizer.load_state_dict(deepcopy(optimizer))
+    for group in training.optimizer.param_groups:
+        group["lr"] = group["lr"] * (run.lr / branch.lr)
+    training.curve.clear()
+    training.curve.append(training.evaluate())
+    return training
+
+
+# The state that the branches of one probe begin from, made once in each process.
+_warm: dict[tuple[Any, ...], tuple[Split, Any]] = {}
+
+
+def _warmed(problem: Problem, data: Split, branch: Branch, device: str) -> Any:
+    """The states of model and optimizer after the warm-up."""
+    key = (id(data), branch.warmup, branch.lr, branch.seed, device)
+    if key not in _warm:
+        training = Training(problem, data, full_arm(branch.warmup), branch.lr, branch.seed, device)
+        training.advance(branch.warmup)
+        if training.diverged:
+            raise HeadstartError(
+                f"probe_batch(warmup={branch.warmup}): the warm-up diverged at lr={branch.lr:g}; lower Problem(lr=...)"
+            )
+        _warm.clear()
+        # The split is held, so that no other can have its id.
+        _warm[key] = data, (deepcopy(training.model.state_dict()), deepcopy(training.optimizer.state_dict()))
+    return _warm[key][1]
 
 
 def _save(training: Training, checkpoint: Path) -> None:
