@@ -14,6 +14,7 @@ from headstart.theory.overlap_limits import Kept, escape_threshold, kept_terms, 
 from headstart.theory.overlap_loss import population_error, target_variance
 from headstart.theory.overlaps import Form, Objective, Process
 from headstart.theory.process_runs import ProcessPath, cold_overlaps
+from headstart.theory.process_times import ProcessTimes
 from headstart.theory.quadratic_neuron import Labels, Neurons, Passage, Shift, run_until, step
 from headstart.theory.reduced_sgd import Recovery, RecoveryRuns, ReducedSGD, Switch, simulate
 from headstart.theory.sampling_bias import SamplingBias
@@ -80,6 +81,7 @@ __all__ = [
     "Probable",
     "Process",
     "ProcessPath",
+    "ProcessTimes",
     "RandomSigns",
     "Recovery",
     "RecoveryRuns",

@@ -147,10 +147,12 @@ class Search:
     def best_rate(self, process: ReducedSGD) -> BestRate:
         """The rate with the least restricted mean of the steps; the search begins at the rate that the process has.
 
-        Rates differ by factors of 4, then 2, then sqrt 2. Times end at 4 times the least so far.
+        Rates differ by factors of 4, then 2, then sqrt 2. Times end at 4 times the least so far. A rate at which fewer
+        than half of the runs recover is taken only where there is no other.
         """
         most = self.horizon(process.batch)
         times: dict[int, float] = {}  # by the n of a rate that is 2^(n/2) times the first
+        means: dict[int, float] = {}
 
         def rate(n: int) -> float:
             return process.rate * float(2 ** (n / 2))
@@ -159,13 +161,15 @@ class Search:
             if n not in times:
                 horizon = math.ceil(min(most, _LATE * min(times.values(), default=math.inf) + 10))
                 found = self.recovery(replace(process, rate=rate(n)), self.choosing, horizon)
-                mean = float(np.where(found.reached, found.first, horizon).mean())
-                times[n] = mean if found.reached.mean() >= 0.5 else math.inf
+                means[n] = float(np.where(found.reached, found.first, horizon).mean())
+                times[n] = means[n] if found.reached.mean() >= 0.5 else math.inf
             return times[n]
 
         best = 0
         while math.isinf(time(best)) and best > -40:  # too large to learn
             best -= 4
+        if math.isinf(time(best)):  # no rate is good enough: take the best of them
+            best = min(means, key=lambda n: means[n])
         for stride in (4, 2, 1):
             while time(best + stride) < time(best):
                 best += stride

@@ -26,6 +26,16 @@ AXES = {"steps": "steps", "samples": "samples"}
 Floats = NDArray[np.float64]
 
 
+def batch_of(dim: int, mu: float) -> int:
+    """n_b = d^mu."""
+    return max(1, round(float(dim) ** mu))
+
+
+def recorded(steps: int, num: int = 60) -> tuple[int, ...]:
+    """About `num` steps from 0 to `steps`, geometric, for a curve on a logarithmic axis."""
+    return (0, *np.unique(np.geomspace(1, max(steps, 1), num).round().astype(int)).tolist())
+
+
 @dataclass(frozen=True)
 class Steps:
     """Times of n runs: min(T, horizon) [n], which runs got there [n], and where times end.
