@@ -14,6 +14,8 @@ from headstart.theory import (
     ProcessPath,
     RecoveryRuns,
     ReducedSGD,
+    StepRuns,
+    Switch,
     cold_overlaps,
     ode_path,
     population_error,
@@ -57,6 +59,34 @@ def test_runs_of_the_chain_share_the_start_of_a_path_and_are_those_of_simulate()
     own = simulate(chain, 3, 2, record=[0, 2], start=tuple(map(np.array, START)))
     assert np.array_equal(own.overlaps, found["overlaps"])
     assert decode(encode(part)) == part
+
+
+CHAIN = ReducedSGD(Committee(Erf(), 2), Erf(), 30, 4, 3.0, num_neurons=2, noise=0.01)
+
+
+def test_single_steps_are_those_of_simulate_before_rows_are_normalised():
+    found = StepRuns(CHAIN, 5, START, seed=2).compute()
+    own = simulate(CHAIN, 5, 1, 2, start=tuple(map(np.array, START)), compiled=False)
+    norms = np.sqrt(np.diagonal(found["gram"], axis1=1, axis2=2))
+    assert np.allclose(found["overlaps"] / norms[:, :, None], own.overlaps[:, 0], rtol=0, atol=1e-9)
+    assert (norms > 1.01).any()
+    assert np.array_equal(found["gram"][:2], StepRuns(CHAIN, 2, START, seed=2).compute()["gram"])
+
+
+def test_single_steps_have_the_means_of_the_exact_process():
+    part = StepRuns(CHAIN, 20_000, START)
+    found = part.compute()
+    process = replace(PROCESS, dim=30, batch=4, rate=3.0)
+    for name, begun, change in zip(("overlaps", "gram"), START, process.change(*map(np.array, START)), strict=True):
+        error = found[name].std(axis=0) / part.num_runs**0.5
+        # A two-sided level of 10^-5 for each of eight numbers.
+        assert (np.abs(found[name].mean(axis=0) - np.array(begun) - change) < 4.42 * error).all()
+
+
+@pytest.mark.parametrize("process", ["erf", replace(CHAIN, loss="correlation", switch=Switch())])
+def test_single_steps_are_those_of_one_loss(process):
+    with pytest.raises(HeadstartError, match="without a switch"):
+        StepRuns(process, 2, START)
 
 
 def test_a_store_can_write_it_down_and_read_it_again():

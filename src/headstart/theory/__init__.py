@@ -13,7 +13,7 @@ from headstart.theory.odd_parity import best_on_three, threshold_correlation, tw
 from headstart.theory.overlap_limits import Kept, escape_threshold, kept_terms, ode_path
 from headstart.theory.overlap_loss import population_error, target_variance
 from headstart.theory.overlaps import Form, Objective, Process
-from headstart.theory.process_runs import ProcessPath, cold_overlaps
+from headstart.theory.process_runs import ProcessPath, StepRuns, cold_overlaps
 from headstart.theory.process_times import ProcessTimes
 from headstart.theory.quadratic_neuron import Labels, Neurons, Passage, Shift, run_until, step
 from headstart.theory.reduced_sgd import Recovery, RecoveryRuns, ReducedSGD, Switch, simulate
@@ -91,6 +91,7 @@ __all__ = [
     "Shift",
     "Spread",
     "Step",
+    "StepRuns",
     "Strength",
     "StudentT",
     "Switch",

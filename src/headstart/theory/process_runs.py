@@ -1,4 +1,4 @@
-"""Paths of the overlap process and of its differential equations as parts of a study, whose arrays a store keeps."""
+"""Paths of the overlap process, of its differential equations, and single steps of SGD, as parts of a study."""
 
 from dataclasses import dataclass
 from typing import ClassVar
@@ -10,15 +10,18 @@ from headstart.core.errors import HeadstartError, check_count
 from headstart.core.streams import check_seed
 from headstart.theory.overlap_closed_forms import has_closed_form
 from headstart.theory.overlap_limits import Kept, ode_path
-from headstart.theory.overlaps import Process
+from headstart.theory.overlaps import Objective, Process
+from headstart.theory.reduced_sgd.chain import batch_sums, moved, rates, roots
 from headstart.theory.reduced_sgd.draws import cold_start
 from headstart.theory.reduced_sgd.process import ReducedSGD
 from headstart.theory.reduced_sgd.recovery_runs import Rows
+from headstart.theory.reduced_sgd.simulate import started
 
 Floats = NDArray[np.float64]
 
 # Seconds on one core: of a step by power series, by closed forms for each fourth power of fields, by Sobol points.
 _SERIES, _CLOSED, _POINTS = 5e-5, 1.2e-5, 0.05
+_NUMBERS_AT_ONCE = 2**20
 _EVALUATIONS = 600  # of the right side of a differential equation
 
 
@@ -68,6 +71,51 @@ class ProcessPath:
         else:
             overlaps, gram = ode_path(self.process, m, q, kept.astype(np.float64), kept=self.limit)
         return {"step": kept, "overlaps": overlaps, "gram": gram}
+
+
+@dataclass(frozen=True)
+class StepRuns:
+    """One step of `num_runs` runs of the reduced chain from the overlaps `start` = (M, Q), rows not normalised.
+
+    These have the means that `Process.change` predicts, at any d and n_b.
+    """
+
+    process: ReducedSGD
+    num_runs: int
+    start: tuple[Rows, Rows]
+    seed: int = 0
+
+    semantics: ClassVar[int] = 1
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.process, ReducedSGD) or self.process.switch is not None:
+            raise HeadstartError(f"StepRuns(process={self.process!r}): give a ReducedSGD without a switch")
+        check_count("StepRuns", "num_runs", self.num_runs)
+        check_seed(self.seed)
+
+    @property
+    def seconds(self) -> float:
+        """About how long `compute` takes on one core."""
+        return 0.1 + 1e-7 * self.num_runs * self.process.batch * self.process.numbers
+
+    def compute(self) -> dict[str, NDArray[np.generic]]:
+        """overlaps M + dM [n, p, k] and gram Q + dQ [n, p, p]."""
+        chain = self.process
+        at_once = max(1, _NUMBERS_AT_ONCE // (chain.batch * chain.numbers))
+        found = [
+            self._stepped(np.arange(first, min(first + at_once, self.num_runs), dtype=np.int64))
+            for first in range(0, self.num_runs, at_once)
+        ]
+        overlaps, rest = (np.concatenate(parts) for parts in zip(*found, strict=True))
+        return {"overlaps": overlaps, "gram": rest + overlaps @ overlaps.transpose(0, 2, 1)}
+
+    def _stepped(self, runs: NDArray[np.int64]) -> tuple[Floats, Floats]:
+        """M and R of these runs after a step, before rows are normalised."""
+        chain, state = self.process, started(self.process, runs, self.seed, self.start)
+        turns, rank = roots(state.rest, chain.dim - chain.num_directions)
+        on_mse = np.full(len(runs), chain.loss is Objective.MSE)
+        sums = batch_sums(chain, self.seed, state, turns, on_mse)
+        return moved(chain, self.seed, state, turns, rank, sums, rates(chain, state))
 
 
 def cold_overlaps(process: Process | ReducedSGD, seed: int = 0, run: int = 0) -> tuple[Rows, Rows]:

@@ -18,8 +18,8 @@ Expected  On the correlation loss neurons do not feel each other, so a wide stud
 Tried     Looked at on 32 runs first: at n_b = d^1.75 the squared error finds the direction with one or two neurons,
           sooner than the correlation loss, and its loss then rises again, while on the correlation loss nearly all
           neurons get there. The claims on neurons and on the loss at the end were added then, and are marked so.
-          The overlap process, followed from the starts of some runs, mostly falls back to 0: what takes cold starts out
-          at d = 256 is the noise that the process averages away.
+          The overlap process, followed from the starts of some runs, falls back to 0 from many on the squared error:
+          what takes these out at d = 256 is the noise that the process averages away.
 """
 
 from collections.abc import Mapping
@@ -48,9 +48,9 @@ LABELS = {Objective.MSE: "squared error", Objective.CORRELATION: "correlation"}
 COLOURS = {Objective.MSE: lab.cold(), Objective.CORRELATION: lab.warm()}
 FINDING = (
     "At n_b = d^1.75 and the paper's rate {large_mse_recovers} of the runs on the squared error find the direction, "
-    "where theory of one neuron says none: that only the correlation loss does {large_mse_recovers.says}. It ends with "
-    "{large_final} times the loss of the squared error, since {large_neurons_correlation} of its neurons get there "
-    "instead of {large_neurons_mse}."
+    "where the theory of one neuron says none: the claim {large_mse_recovers.says}. The correlation loss ends with "
+    "{large_final} times the loss of the squared error: {large_neurons_correlation} of its neurons get there, of those "
+    "on the squared error {large_neurons_mse}."
 )
 
 

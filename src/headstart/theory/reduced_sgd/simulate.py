@@ -102,7 +102,7 @@ def simulate(
     way = way_of(process, len(numbers) * steps, exact, compiled)
     if way.exact and -(-process.batch // samples_per_id(process.numbers)) * steps >= 2**RUN_BITS:
         raise HeadstartError(f"simulate(steps={steps}): a run draws at most 2^{RUN_BITS} samples; use exact=False")
-    state = _started(process, numbers, seed, start, right_side_only)
+    state = started(process, numbers, seed, start, right_side_only)
     level = float("inf") if stop_at is None else float(stop_at)
     state.first[norms(state.overlaps) >= level] = 0
     begun = state.overlaps.copy()
@@ -185,12 +185,12 @@ def _recorded(record: Sequence[int] | None, steps: int) -> Ids:
     return kept
 
 
-def _started(
+def started(
     process: ReducedSGD,
     runs: Ids,
     seed: int,
     start: tuple[object, object] | float | None,
-    right_side_only: bool,
+    right_side_only: bool = False,
 ) -> State:
     """Runs at their start."""
     check_flag("simulate", "right_side_only", right_side_only)
