@@ -73,6 +73,16 @@ def test_single_steps_are_those_of_simulate_before_rows_are_normalised():
     assert np.array_equal(found["gram"][:2], StepRuns(CHAIN, 2, START, seed=2).compute()["gram"])
 
 
+def test_means_over_single_steps_are_those_of_the_steps():
+    part = StepRuns(CHAIN, 6, START, seed=2)
+    every, few = part.compute(), replace(part, mean_of=3).compute()
+    assert np.allclose(few["gram"], every["gram"].reshape(2, 3, 2, 2).mean(axis=1))
+    assert few["overlaps"].shape == (2, 2, 2)
+    assert canonical(encode(part)) != canonical(encode(replace(part, mean_of=3)))
+    with pytest.raises(HeadstartError, match="no multiple"):
+        replace(part, mean_of=4)
+
+
 def test_single_steps_have_the_means_of_the_exact_process():
     part = StepRuns(CHAIN, 20_000, START)
     found = part.compute()

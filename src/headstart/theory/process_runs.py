@@ -1,6 +1,6 @@
 """Paths of the overlap process, of its differential equations, and single steps of SGD, as parts of a study."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import ClassVar
 
 import numpy as np
@@ -77,13 +77,15 @@ class ProcessPath:
 class StepRuns:
     """One step of `num_runs` runs of the reduced chain from the overlaps `start` = (M, Q), rows not normalised.
 
-    These have the means that `Process.change` predicts, at any d and n_b.
+    These have the means that `Process.change` predicts, at any d and n_b. `mean_of` is how many runs in a row are kept
+    as their mean alone: links of high degree have heavy tails, and their means need more runs than a store should hold.
     """
 
     process: ReducedSGD
     num_runs: int
     start: tuple[Rows, Rows]
     seed: int = 0
+    mean_of: int = field(default=1, metadata={"since": 1})
 
     semantics: ClassVar[int] = 1
 
@@ -91,6 +93,9 @@ class StepRuns:
         if not isinstance(self.process, ReducedSGD) or self.process.switch is not None:
             raise HeadstartError(f"StepRuns(process={self.process!r}): give a ReducedSGD without a switch")
         check_count("StepRuns", "num_runs", self.num_runs)
+        check_count("StepRuns", "mean_of", self.mean_of)
+        if self.num_runs % self.mean_of:
+            raise HeadstartError(f"StepRuns(mean_of={self.mean_of}): num_runs={self.num_runs} is no multiple of it")
         check_seed(self.seed)
 
     @property
@@ -99,7 +104,7 @@ class StepRuns:
         return 0.1 + 1e-7 * self.num_runs * self.process.batch * self.process.numbers
 
     def compute(self) -> dict[str, NDArray[np.generic]]:
-        """overlaps M + dM [n, p, k] and gram Q + dQ [n, p, p]."""
+        """overlaps M + dM [n, p, k] and gram Q + dQ [n, p, p], or means of these over `mean_of` runs each."""
         chain = self.process
         at_once = max(1, _NUMBERS_AT_ONCE // (chain.batch * chain.numbers))
         found = [
@@ -107,7 +112,8 @@ class StepRuns:
             for first in range(0, self.num_runs, at_once)
         ]
         overlaps, rest = (np.concatenate(parts) for parts in zip(*found, strict=True))
-        return {"overlaps": overlaps, "gram": rest + overlaps @ overlaps.transpose(0, 2, 1)}
+        gram = rest + overlaps @ overlaps.transpose(0, 2, 1)
+        return {"overlaps": _means(overlaps, self.mean_of), "gram": _means(gram, self.mean_of)}
 
     def _stepped(self, runs: NDArray[np.int64]) -> tuple[Floats, Floats]:
         """M and R of these runs after a step, before rows are normalised."""
@@ -116,6 +122,11 @@ class StepRuns:
         on_mse = np.full(len(runs), chain.loss is Objective.MSE)
         sums = batch_sums(chain, self.seed, state, turns, on_mse)
         return moved(chain, self.seed, state, turns, rank, sums, rates(chain, state))
+
+
+def _means(values: Floats, of: int) -> Floats:
+    """Means over so many rows each."""
+    return np.asarray(values.reshape(-1, of, *values.shape[1:]).mean(axis=1))
 
 
 def cold_overlaps(process: Process | ReducedSGD, seed: int = 0, run: int = 0) -> tuple[Rows, Rows]:
