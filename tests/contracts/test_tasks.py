@@ -37,6 +37,7 @@ from headstart.tasks import (
     Rows,
     SingleIndex,
     Split,
+    SwapRow,
     Tanh,
     Task,
     Validation,
@@ -186,6 +187,14 @@ FINITE = [
     ),
     pytest.param(Row(Measured(str(FILE)), 0, 1, lambda task, seed, x: np.sign(x[:, 0] * x[:, 1])), id="rows on disk"),
 ]
+# Rows that a pair deals and no seed, and one of which is a test row: a stated exception to what `Rows` promise.
+PAIRS = [
+    pytest.param(Row(SwapRow(IMAGES, pair=3), 1.5, 1.25, lambda task, seed, x: np.rint(255 * x[:, 0])), id="a pair"),
+    pytest.param(
+        Row(SwapRow(Split(Parity(6, 2), 20), 5, z_in_test=False), 0, 1, lambda task, seed, x: x[:, 0] * x[:, 1]),
+        id="a pair without z in the test rows",
+    ),
+]
 TASKS = [
     pytest.param(Row(Parity(8, 3), 0, 1, product), id="sparse parity"),
     pytest.param(Row(Parity(40, 4), 0, 1, product), id="sparse parity beyond one word"),
@@ -241,7 +250,9 @@ white_inputs = pytest.mark.parametrize("row", TASKS)
 one_output = pytest.mark.parametrize("row", TASKS + CLUSTERS + SEQUENCES)
 endless_task = pytest.mark.parametrize("row", ENDLESS)
 finite_task = pytest.mark.parametrize("row", FINITE)
-every_task = pytest.mark.parametrize("row", ENDLESS + FINITE)
+dealt_by_seed = pytest.mark.parametrize("row", ENDLESS + FINITE)
+finite_rows = pytest.mark.parametrize("row", FINITE + PAIRS)
+every_task = pytest.mark.parametrize("row", ENDLESS + FINITE + PAIRS)
 
 
 def same(one, two):
@@ -288,7 +299,7 @@ def test_a_sample_is_decided_by_its_id_alone(row):
     assert np.array_equal(permuted.y, together.y[order])
 
 
-@every_task
+@dealt_by_seed
 def test_another_seed_has_other_samples(row):
     ids = np.arange(most(row.task, 50))
     assert not same(row.task.sample(0, ids), row.task.sample(1, ids))
@@ -432,7 +443,7 @@ def test_no_test_row_of_finite_data_is_ever_trained_on(row, seed):
     assert trained.isdisjoint(tested)
 
 
-@finite_task
+@finite_rows
 def test_an_id_beyond_the_rows_is_refused(row):
     for stream, num, kind in (
         (Stream.DATA, row.task.num_train, "training"),
@@ -445,7 +456,7 @@ def test_an_id_beyond_the_rows_is_refused(row):
                 row.task.sample(0, np.array(ids), stream)
 
 
-@finite_task
+@finite_rows
 def test_the_population_of_finite_data_is_every_training_row_once(row):
     population, drawn = row.task.population(5), row.task.sample(5, np.arange(row.task.num_train))
     assert len(population) == row.task.population_size == row.task.num_train

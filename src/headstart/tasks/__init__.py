@@ -10,6 +10,7 @@ from headstart.tasks.parity import Parity
 from headstart.tasks.rows import Rows, row_numbers
 from headstart.tasks.single_index import Hermite, SingleIndex
 from headstart.tasks.split import Split
+from headstart.tasks.swap_row import Swap, SwapRow, draw_swap
 from headstart.tasks.task import RandomlyLabelled, Relabelled, Task, held_out
 from headstart.tasks.validation import Validation
 from headstart.tasks.xor_clusters import XorClusters
@@ -36,10 +37,13 @@ __all__ = [
     "Sign",
     "SingleIndex",
     "Split",
+    "Swap",
+    "SwapRow",
     "Tanh",
     "Task",
     "Validation",
     "XorClusters",
+    "draw_swap",
     "held_out",
     "named_link",
     "row_numbers",
