@@ -5,16 +5,19 @@ from headstart.measures.coordinates import coordinate_sizes
 from headstart.measures.distance import Distance, distance
 from headstart.measures.intervals import Estimate, Known, bootstrap, bootstrap_bounds, mean_band, share
 from headstart.measures.kernel import NTKChange, pseudo_ntk
+from headstart.measures.maxima import Maxima, MaximaExponent, exponent_of_maxima
 from headstart.measures.norm_ratio import NormRatio, norm_ratio
 from headstart.measures.norms import readout_ratio
 from headstart.measures.on_the_way import Every, Geometric, Measure, Recorded, View, When
 from headstart.measures.overlaps import Overlaps
-from headstart.measures.power_law import exponent, medians
+from headstart.measures.power_law import PowerLaw, exponent, fit_power_law, medians
 from headstart.measures.spectrum import FourierSpectrum, concentration, spectrum
+from headstart.measures.stability import Behaviour, compare_pair
 from headstart.measures.time_ratio import Bounds, censored_time, median_time, quotient, restricted_times
 from headstart.measures.time_to_target import monotone, success_probability, time_to_target
 
 __all__ = [
+    "Behaviour",
     "Bounds",
     "Distance",
     "Estimate",
@@ -22,10 +25,13 @@ __all__ = [
     "FourierSpectrum",
     "Geometric",
     "Known",
+    "Maxima",
+    "MaximaExponent",
     "Measure",
     "NTKChange",
     "NormRatio",
     "Overlaps",
+    "PowerLaw",
     "Recorded",
     "View",
     "When",
@@ -33,10 +39,13 @@ __all__ = [
     "bootstrap",
     "bootstrap_bounds",
     "censored_time",
+    "compare_pair",
     "concentration",
     "coordinate_sizes",
     "distance",
     "exponent",
+    "exponent_of_maxima",
+    "fit_power_law",
     "mean_band",
     "median_time",
     "medians",

@@ -1,10 +1,53 @@
-"""Exponents of power laws."""
+"""Power laws: fits of a x^b, and exponents of medians."""
+
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from headstart.core.errors import HeadstartError
 from headstart.measures.intervals import Estimate, bootstrap
+
+
+@dataclass(frozen=True)
+class PowerLaw:
+    """y = factor x^exponent."""
+
+    factor: float
+    exponent: float
+
+    def __call__(self, x: ArrayLike) -> NDArray[np.float64]:
+        """The values at x."""
+        return self.factor * np.asarray(x, dtype=np.float64) ** self.exponent
+
+
+def fit_power_law(x: ArrayLike, y: ArrayLike, logs: bool = False) -> PowerLaw:
+    """a x^b by least squares of y, as scipy's `curve_fit` has it, or with `logs` of log y.
+
+    Least squares of y weigh the largest y most: of the sizes of a decaying law, the smallest decide. In logarithms all
+    count alike. It is not a number where a y is not above 0, or where there is no fit.
+    """
+    from scipy.optimize import curve_fit
+
+    places, values = np.asarray(x, dtype=np.float64), np.asarray(y, dtype=np.float64)
+    if places.ndim != 1 or values.shape != places.shape or len(np.unique(places)) < 2 or not (places > 0).all():
+        raise HeadstartError(f"fit_power_law(x={x!r}): give at least two distinct x above 0 and a y for each")
+    if not (np.isfinite(values).all() and (values > 0).all()):
+        return PowerLaw(float("nan"), float("nan"))
+    middle = float(np.exp(np.log(places).mean()))  # x over its middle keeps the factor and the exponent apart
+    slope, height = np.polyfit(np.log(places / middle), np.log(values), 1)
+    factor = float(np.exp(height))
+    if not logs:
+        try:
+            (factor, slope), _ = curve_fit(_law, places / middle, values, p0=(factor, slope))
+        except RuntimeError:  # no convergence
+            return PowerLaw(float("nan"), float("nan"))
+    return PowerLaw(float(factor / middle**slope), float(slope))
+
+
+def _law(x: Any, a: Any, b: Any) -> Any:
+    return a * x**b
 
 
 def medians(values: NDArray[np.float64], kept: NDArray[np.bool_]) -> NDArray[np.float64]:
