@@ -348,3 +348,10 @@ def test_a_form_that_gives_a_negative_norm_says_so():
         replace(process, num_neurons=2).next_overlap(0.1)
     with pytest.raises(HeadstartError, match="rising"):
         ode_path(process, np.array([[0.2]]), np.eye(1), np.array([3.0, 1.0]))
+
+
+def test_an_equation_goes_on_where_neurons_become_the_directions():
+    process = Process(Committee(Erf(), 2), Erf(), 10_000, 100, 0.08, num_neurons=2)
+    m, q = np.array([[0.3, 0.1], [0.1, 0.3]]), np.array([[1.0, 0.06], [0.06, 1.0]])
+    found, _ = ode_path(process, m, q, np.array([20_000.0]), kept=Kept(noise=False))
+    assert np.allclose(found[-1], np.eye(2), rtol=0, atol=1e-3)

@@ -90,12 +90,13 @@ def ode_path(
 
 
 def _inside(m: Floats, q: Floats, p: Floats | None) -> tuple[Floats, Floats]:
-    """M and Q with diag Q = 1 and, for one neuron and one direction, |M| <= 1."""
+    """M and Q with diag Q = 1, where Q - M P^-1 M^T, of what rows have outside of the directions, is a covariance."""
+    inside = m @ m.T if p is None else m @ np.linalg.solve(p, m.T)
+    sizes, basis = np.linalg.eigh(q - inside)
+    if sizes[0] < 0:
+        q = inside + (basis * np.maximum(sizes, 0)) @ basis.T
     norms = np.sqrt(np.diag(q))
-    m, q = m / norms[:, None], q / np.outer(norms, norms)
-    if m.shape == (1, 1) and p is None:
-        m = np.clip(m, -1, 1)
-    return m, q
+    return m / norms[:, None], q / np.outer(norms, norms)
 
 
 def escape_threshold(link: Function, student: Activation, loss: Objective = Objective.MSE, noise: float = 0.0) -> float:
