@@ -26,7 +26,7 @@ _LONGEST_PASS, _SHORTEST_PASS = 2**10, 2**6
 # many bytes of activations as there are of weights, or take the longest.
 _WEIGHTS_IN_A_PASS = 4
 # What models do once per symbol of an input of two, they do in every pass: it should take so many samples per symbol.
-_SAMPLES_PER_SYMBOL = 16
+_SAMPLES_PER_SYMBOL = 32
 _MOST_MEMBERS = 512
 # Members that each fill the cache still share the dispatch of their operations: worth a factor of two at eight.
 _LEAST_MEMBERS = 8

@@ -5,7 +5,7 @@ from typing import Any
 
 import torch
 
-from headstart.engines.ensemble import attention, cross_entropy, lookup, readout
+from headstart.engines.ensemble import attention, cross_entropy, lookup, product, readout
 from headstart.models import attend
 from headstart.models import lookup as look_up
 
@@ -17,9 +17,10 @@ _REPLACEMENTS: dict[Any, Callable[[Any], Any]] = {
     look_up.BACKWARD: lookup.replacement,
     cross_entropy.SLOPES: cross_entropy.replacement,
     cross_entropy.CLASSIFIED: cross_entropy.replacement,
+    product.BMM: product.replacement,
 }
 # They take `out`, a tensor or as many as they return, to write into.
-KERNELS = (*attention.KERNELS, *lookup.KERNELS, *cross_entropy.KERNELS, *readout.KERNELS)
+KERNELS = (*attention.KERNELS, *lookup.KERNELS, *cross_entropy.KERNELS, *product.KERNELS, *readout.KERNELS)
 
 
 def with_kernels(graph: torch.fx.GraphModule, device: str) -> None:

@@ -17,6 +17,18 @@ from headstart.engines.ensemble.kernels import KERNELS
 Pool = dict[int, list[torch.UntypedStorage]]
 
 
+def _relu(x: torch.Tensor, out: torch.Tensor) -> torch.Tensor:
+    return torch.clamp_min(x, 0, out=out)
+
+
+def _clone(x: torch.Tensor, out: torch.Tensor, memory_format: Any = None) -> torch.Tensor:
+    return out.copy_(x)
+
+
+# Operations whose own variant of that kind makes a tensor first and copies it, so that it waits for memory.
+_WRITTEN_OUT: dict[Any, Any] = {torch.ops.aten.relu.default: _relu, torch.ops.aten.clone.default: _clone}
+
+
 def plan(graph: GraphModule, args: Sequence[Any], pool: Pool) -> None:
     """Give every tensor that a traced step makes and does not return a buffer, and drop views that change nothing.
 
@@ -101,6 +113,8 @@ def _into(node: Node) -> tuple[Any, str] | None:
     """The variant of an operation that writes where it is told, and the name of that argument, or None."""
     if node.target in KERNELS:
         return node.target, "out"
+    if node.target in _WRITTEN_OUT:
+        return _WRITTEN_OUT[node.target], "out"
     if not isinstance(node.target, OpOverload):
         return None
     wanted = [(a.name, str(a.type)) for a in node.target._schema.arguments]
@@ -108,6 +122,8 @@ def _into(node: Node) -> tuple[Any, str] | None:
     for name in packet.overloads():
         arguments = getattr(packet, name)._schema.arguments
         outs = [a for a in arguments if a.is_out]
+        if torch.Tag.generated in getattr(packet, name).tags:
+            continue  # it makes a tensor of its own, and copies it
         if len(outs) == 1 and [(a.name, str(a.type)) for a in arguments if not a.is_out] == wanted:
             return getattr(packet, name), outs[0].name
     return None

@@ -10,6 +10,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from headstart.core.kernels.compile import kernels
 from headstart.engines.ensemble.network import Stack
 from headstart.engines.lower import Lowered
 from headstart.optimizers import SGD, AdamW, Decay
@@ -78,8 +79,8 @@ class StackedAdamW:
 
         w <- w (1 - rate * decay) - rate * m' / (sqrt(v') + eps)
 
-    in the order of operations of torch.optim.AdamW; what depends on members and steps alone is computed in float64. A
-    coupled decay adds decay w to g instead.
+    as torch.optim.AdamW has it; what depends on members and steps alone is computed in float64. A coupled decay adds
+    decay w to g instead. In float32 on the CPU a kernel does it in one pass over the numbers.
     """
 
     def __init__(
@@ -88,41 +89,51 @@ class StackedAdamW:
         optimizers = [o for each in lowered if isinstance(o := each.run.optimizer, AdamW)]
         self.ages, self.factors = ages, lowered[0].factors
         self.rates = np.array([each.rates for each in lowered])
-        self.scheduled = bool((self.factors != 1).any())
-        self.betas = np.array([(o.beta1, o.beta2) for o in optimizers])
-        self.eps = _shaped(np.array([o.eps for o in optimizers]), weights)
-        self.decay = np.array([o.weight_decay * (o.decay is Decay.DECOUPLED) for o in optimizers])
+        decay = [o.weight_decay * (o.decay is Decay.DECOUPLED) for o in optimizers]
+        betas_and_eps = [(o.beta1, o.beta2, o.eps) for o in optimizers]
+        self.adam = np.column_stack((betas_and_eps, decay)).astype(np.float64)
         coupled = np.array([o.weight_decay * (o.decay is Decay.COUPLED) for o in optimizers])
         self.penalty = _shaped(coupled, weights) if coupled.any() else None
-        self.shrink = _columns(1 - self.rates * self.decay[:, None], weights)
-        self.fresh1, self.keep2, self.fresh2 = (
-            _shaped(values, weights) for values in (1 - self.betas[:, 0], self.betas[:, 1], 1 - self.betas[:, 1])
-        )
         names = ("exp_avg", "exp_avg_sq")
         zeros = {kind: {name: torch.zeros_like(weight) for name, weight in weights.items()} for kind in names}
         self.moments: dict[str, Stack] = {kind: moments[kind] for kind in names} if moments else zeros
-        self.scratch = {name: torch.empty_like(weight) for name, weight in weights.items()}
 
     def __call__(self, weights: Stack, gradients: Stack, step: int) -> None:
         """In place."""
         self.ages += 1
-        left1 = 1 - self.betas[:, :1] ** self.ages
-        left2 = np.sqrt(1 - self.betas[:, 1:] ** self.ages)
         rates = self.rates * self.factors[step]
-        minus_sizes, roots = _columns(-rates / left1, weights), _columns(left2, weights)
-        shrink = _columns(1 - rates * self.decay[:, None], weights) if self.scheduled else self.shrink
-        first, second = self.moments["exp_avg"], self.moments["exp_avg_sq"]
-        for name, weight in weights.items():
-            gradient, m, v, scratch = gradients[name], first[name], second[name], self.scratch[name]
+        for i, (name, weight) in enumerate(weights.items()):
+            gradient, m, v = gradients[name], self.moments["exp_avg"][name], self.moments["exp_avg_sq"][name]
             if self.penalty is not None:
                 gradient = gradient + self.penalty[name] * weight
-            weight.mul_(shrink[name])
-            m.lerp_(gradient, self.fresh1[name])
-            torch.mul(gradient, gradient, out=scratch).mul_(self.fresh2[name])
-            v.mul_(self.keep2[name]).add_(scratch)
-            torch.sqrt(v, out=scratch).div_(roots[name]).add_(self.eps[name])
-            torch.div(m, scratch, out=scratch)
-            weight.addcmul_(scratch, minus_sizes[name])
+            plain = weight.dtype == torch.float32 and weight.device.type == "cpu"
+            take = _in_one_pass if plain and all(t.is_contiguous() for t in (weight, m, v)) else _in_steps
+            take(weight, gradient, m, v, rates[:, i], self.adam, self.ages[:, i])
+
+
+def _in_one_pass(
+    weight: torch.Tensor, gradient: torch.Tensor, m: torch.Tensor, v: torch.Tensor, rates: Any, adam: Any, ages: Any
+) -> None:
+    """AdamW on the stack of one parameter: rates [members], adam [members, 4] and ages int64[members]."""
+    kernels("engines.fused.optim").adamw(
+        *(t.detach().reshape(len(t), -1).numpy() for t in (weight, gradient, m, v)), rates.copy(), adam, ages.copy()
+    )
+
+
+def _in_steps(
+    weight: torch.Tensor, gradient: torch.Tensor, m: torch.Tensor, v: torch.Tensor, rates: Any, adam: Any, ages: Any
+) -> None:
+    """The same by operations of torch, in the order of torch.optim.AdamW."""
+    beta1, beta2, eps, decay = adam.T
+
+    def column(values: NDArray[np.float64]) -> torch.Tensor:
+        return torch.from_numpy(np.array(values)).to(weight).view(-1, *[1] * (weight.ndim - 1))
+
+    weight.mul_(column(1 - rates * decay))
+    m.lerp_(gradient, column(1 - beta1))
+    v.mul_(column(beta2)).add_(column(1 - beta2) * gradient * gradient)
+    root = v.sqrt().div_(column(np.sqrt(1 - beta2**ages))).add_(column(eps))
+    weight.addcmul_(m / root, column(-rates / (1 - beta1**ages)))
 
 
 def build(

@@ -49,6 +49,14 @@ def update(
 
 
 @kernel
+def adamw(weights: Any, gradients: Any, first: Any, second: Any, rates: Any, adam: Any, ages: Any) -> None:
+    """Step number ages[m] of AdamW on row m of float32[members, num], with rates[m] and adam[m] as in `update`."""
+    for m in range(len(weights)):
+        num = weights.shape[1]
+        update(ADAMW, weights[m], gradients[m], first[m], second[m], 0, num, rates[m], adam[m], ages[m])
+
+
+@kernel
 def squares(weights: Any, active: Any, offsets: Any, out: Any) -> None:
     """out[m, p] = the sum of squares of parameter p, in float64. Padding is zero."""
     for m in active:
