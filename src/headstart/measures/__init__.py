@@ -10,7 +10,7 @@ from headstart.measures.norm_ratio import NormRatio, norm_ratio
 from headstart.measures.norms import readout_ratio
 from headstart.measures.on_the_way import Every, Geometric, Measure, Recorded, View, When
 from headstart.measures.overlaps import Overlaps
-from headstart.measures.power_law import PowerLaw, exponent, fit_power_law, medians
+from headstart.measures.power_law import PowerLaw, exponent, fit_exponents, fit_power_law, medians
 from headstart.measures.spectrum import FourierSpectrum, concentration, spectrum
 from headstart.measures.stability import Behaviour, compare_pair
 from headstart.measures.time_ratio import Bounds, censored_time, median_time, quotient, restricted_times
@@ -45,6 +45,7 @@ __all__ = [
     "distance",
     "exponent",
     "exponent_of_maxima",
+    "fit_exponents",
     "fit_power_law",
     "mean_band",
     "median_time",

@@ -46,6 +46,31 @@ def fit_power_law(x: ArrayLike, y: ArrayLike, logs: bool = False) -> PowerLaw:
     return PowerLaw(float(factor / middle**slope), float(slope))
 
 
+def fit_exponents(x: ArrayLike, y: NDArray[np.float64], logs: bool = False) -> NDArray[np.float64]:
+    """b of `fit_power_law` for each row of y [..., len(x)], all at once; not a number where a row has none."""
+    from scipy.optimize import elementwise
+
+    u = np.log(np.asarray(x, dtype=np.float64))
+    u = u - u.mean()
+    good = np.asarray((np.isfinite(y) & (y > 0)).all(axis=-1))
+    rows = np.where(good[..., None], y, 1.0)
+    slope = np.log(rows) @ u / (u @ u)
+    if not logs:
+        rows = rows / rows.max(axis=-1, keepdims=True)
+        columns = tuple(np.moveaxis(rows, -1, 0))
+
+        def lost(b: NDArray[np.float64], *values: NDArray[np.float64]) -> NDArray[np.float64]:
+            """The sum of squares with the best factor for b, less that of y."""
+            law = [np.exp(b * place) for place in u]
+            along = sum(value * height for value, height in zip(values, law, strict=True))
+            return -np.square(along) / sum(height * height for height in law)
+
+        bracket = elementwise.bracket_minimum(lost, slope, xl0=slope - 0.1, xr0=slope + 0.1, args=columns)
+        found = elementwise.find_minimum(lost, bracket.bracket, args=columns)
+        slope, good = found.x, good & bracket.success & found.success
+    return np.where(good, slope, np.nan)
+
+
 def _law(x: Any, a: Any, b: Any) -> Any:
     return a * x**b
 
