@@ -16,10 +16,12 @@ Expected  Near m = 0 a step adds D m^(l-1) g to m, D = l l! c_l c*_l, and noise 
           largest rate that escapes N is about d^(l-1) phiHD(0) / D^2: the price. It is 10.7 for He_3 on the squared
           error and 1/3 on the correlation loss. A bounded student has little output of its own, so that both losses
           should be near to each other. Where c_l = 0, or c_l c*_l < 0 with an even l, nothing is learned.
-Tried     Looked at on 8 to 24 runs at d = 128 to 1024 first: erf and tanh need a few percent of the samples of He_3 on
-          the squared error. Claims on that are marked post hoc. At d = 256 they take ever fewer samples as the batch
-          shrinks, at rates 24 times the threshold of theory: a rare large label turns the neuron by itself. At d = 1024
-          it is 6 times, and samples are flat again up to a batch of d.
+Tried     Looked at first, on 8 to 24 runs of seed 0, which no preset but smoke uses. All arms at d = 64, 128 and 256,
+          erf and some of He_3 at 1024: erf and tanh need a few percent of the samples of He_3 on the squared error.
+          Claims on that are marked post hoc. d was to be 64 and 256; after this look it is 256 and 1024, since at 256
+          bounded students take ever fewer samples as the batch shrinks, at rates 24 times the threshold of theory
+          (perhaps a rare large label turns the neuron by itself: not tested). At 1024 it is 6 times, and samples of erf
+          are flat up to a batch of d. The price of theory was already seen to fail for both.
 Shrunk    32 runs and five batches; 256 runs, seven batches and d = 512 besides in the paper preset.
 """
 
@@ -99,8 +101,10 @@ class Knobs(lab.Knobs):
         return max(self.dims)
 
 
-LAPTOP = Knobs(num_seeds=32)
-PAPER = Knobs(num_seeds=256, dims=(256, 512, 1024), offsets=(-1.0, -0.75, -0.5, -0.25, 0.0, 0.25, 0.5), draws=1e8)
+LAPTOP = Knobs(num_seeds=32, first_seed=100)
+PAPER = Knobs(
+    num_seeds=256, first_seed=100, dims=(256, 512, 1024), offsets=(-1.0, -0.75, -0.5, -0.25, 0.0, 0.25, 0.5), draws=1e8
+)
 SMOKE = Knobs(num_seeds=6, num_selection_seeds=2, dims=(16, 32), offsets=(-0.5, 0.0, 0.5), patience=60.0)
 
 

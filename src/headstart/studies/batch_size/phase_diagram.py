@@ -21,7 +21,11 @@ Measured  Steps T until |m| >= 1/2. theta is the slope of the logarithm of the m
 Expected  Constants count at finite d. As g -> infinity a step on the correlation loss forgets w and takes the direction
           of the gradient, which has an overlap of order m^(l-1) d^((mu-1)/2) with the target and noise of order
           d^(-1/2): for mu >= l - 1 that grows. So rates below the line (1 - mu)/2 should learn too.
-Tried     Looked at on 24 runs first: so they do, and at d = 512 to 2^20 also for mu = 7/4.
+Tried     Looked at first, on 4 to 32 runs of seed 0, which no preset but smoke uses: rays, the plane and huge rates. So
+          they do learn, and for mu = 7/4 too up to d = 2^20. After that look the margin of theta was set to 0.2 (0.15
+          was thought of), the constants of budgets, and the half unit below a line, since cells a quarter below that of
+          the squared error learn. Shares below the line of the correlation loss by batch were chosen after it too, and
+          are post hoc; the primary claim has all of its cells.
 Errata    The theorems say where SGD learns. That it does not below these lines is said by the diagram alone.
 Shrunk    48 runs and the draws of a run; the paper preset draws 16 times as many.
 """
@@ -68,8 +72,9 @@ FINDING = (
     "Steps grow as d^theta with theta = {mse_theta_0} and {correlation_theta_0} at n_b = 1 (squared error, correlation "
     "loss; paper: 2), {mse_theta_150} and {correlation_theta_150} at d^(3/2) (1/2), {mse_theta_200} and "
     "{correlation_theta_200} at d^2 (1/2 and 0). On and above the paper's lines {mse_above} and {correlation_above} of "
-    "the cells learn; below them {mse_below} of those of the squared error do not, nor {correlation_below} of the "
-    "correlation loss with n_b <= d and {correlation_below_large} with n_b >= d^2."
+    "the cells learn; below them {mse_below} and {correlation_below} do not. For the correlation loss that is "
+    "{correlation_below_small} with n_b <= d, {correlation_below_middle} between d and d^2, and "
+    "{correlation_below_large} from d^2 on."
 )
 
 
@@ -136,8 +141,8 @@ def rays(k: Knobs, loss: Objective, mu: float) -> dict[int, bool]:
     return {power: exact for power, exact in found.items() if exact is not None}
 
 
-LAPTOP = Knobs(num_seeds=48)
-PAPER = Knobs(num_seeds=256, draws=2e9, cell_runs=128, dim=1024, tuned_dim=512)
+LAPTOP = Knobs(num_seeds=48, first_seed=100)
+PAPER = Knobs(num_seeds=256, first_seed=100, draws=2e9, cell_runs=128, dim=1024, tuned_dim=512)
 SMOKE = Knobs(num_seeds=8, num_selection_seeds=2, powers=(4, 5, 6), draws=5e5, dim=32, cell_runs=4, tuned_dim=16)
 
 
@@ -238,16 +243,19 @@ def plane_claims(k: Knobs, loss: Objective) -> list[lab.Claim]:
     places = cells(k, loss)
     above = tuple((mu, delta) for mu, delta in places if delta >= line(loss, mu))
     below = tuple((mu, delta) for mu, delta in places if delta <= line(loss, mu) - BELOW)
-    groups = [(f"{loss}_below", below, "")]
+    groups = [("", below, "", lab.Kind.PRIMARY)]
     if loss is CORRELATION:
-        ends = (tuple(p for p in below if p[0] <= 1), tuple(p for p in below if p[0] >= DEGREE - 1))
-        groups = [(f"{loss}_below", ends[0], " with n_b <= d"), (f"{loss}_below_large", ends[1], " with n_b >= d^2")]
+        for mark, low, high, words in (("_small", 0.0, 1.0, "n_b <= d"), ("_middle", 1.25, 1.75, "d < n_b < d^2"),
+                                       ("_large", 2.0, 9.0, "n_b >= d^2")):  # fmt: skip
+            some = tuple(place for place in below if low <= place[0] <= high)
+            groups.append((mark, some, f" with {words}", lab.Kind.POST_HOC))
     return [
         lab.Claim(f"{loss}_above", f"{loss}, d = {k.dim}: of {len(above)} cells on or above the line, the share that "
                   "learn is above 90%", "SGD learns", lab.above(0.9), AsSaid(loss, above, True), lab.Kind.PRIMARY),
-        *(lab.Claim(id, f"{loss}, d = {k.dim}: of {len(group)} cells{words}, {BELOW:g} or more below the line, the "
+        *(lab.Claim(f"{loss}_below{mark}",
+                    f"{loss}, d = {k.dim}: of {len(group)} cells{words}, {BELOW:g} or more below the line, the "
                     "share that do not learn is above 90%", "no learning", lab.above(0.9), AsSaid(loss, group, False),
-                    lab.Kind.PRIMARY) for id, group, words in groups),
+                    kind) for mark, group, words, kind in groups),
     ]  # fmt: skip
 
 
