@@ -6,18 +6,22 @@ Claim     For one direction the leap is the information exponent l. With several
 Setting   The printed experiment: tanh(z_1 z_2 z_3), leap 3, 30 tanh neurons, d = 512, n_b = d^mu, mu = 1/2, 1, 3/2,
           squared error. Beyond: sums of Hermite products, on 4 neurons with He_1 + He_2 / sqrt 2 + He_3 / sqrt 6 and
           n_b = d^(1/2): He_3 (leap 3), z_1 z_2 z_3 (3), z_1 + z_2 z_3 z_4 (3, though its information exponent is 1),
-          z_1 + z_1 z_2 z_3 (2) and a staircase z_1 + sqrt 2 z_1 z_2 + 2 z_1 z_2 z_3 (1). No noise, projected SGD, cold
-          starts, rows on either side. Rates are g0 p n_b d^(-max(leap/2, 1)); the paper states no g0. Three g0 a factor
-          2 apart are tried in every cell, and 16 other runs choose by the mean that is compared. Runs are those of the
-          reduced chain, exact in law.
+          z_1 + z_1 z_2 z_3 (2) and two staircases (1): even, z_1 + z_1 z_2 + z_1 z_2 z_3, and rising, with weights 1,
+          sqrt 2 and 2. No noise, projected SGD, cold starts, rows on either side. Rates are
+          g0 p n_b d^(-max(leap/2, 1)); the paper states no g0. Three g0 a factor 2 apart are tried in every cell, and
+          16 other runs choose by the mean that is compared. Runs are those of the reduced chain, exact in law.
 Measured  Samples until every direction has an overlap of 0.3 with some neuron, seen at steps 7% apart, or 14% with 30
           neurons. Runs that do not get there count with the horizon. Exponents in d of medians over runs, 95%
           bootstrap, claimed to be leap - 1 within 0.25 for leap 3, between 0.85 and 1.35 for leap 1, and between 0.9
           and 1.4 for leap 2, where d log d looks like a larger power. Samples are flat in mu where mu = 3/2 over 1/2 is
-          between 1/2 and 2 and at least 80% of the runs arrive. Bounds were declared beforehand.
-Tried     Looked at on 12 runs first, which set g0, levels and the weights of the staircase: the correlation loss
-          never found all of z_1 + z_2 z_3 z_4. Its residual is y whatever has been learned: every neuron goes to z_1,
-          where the drift of degree 1 holds it. The claims on the correlation loss were added then, and are marked so.
+          between 1/2 and 2 and at least 80% of the runs arrive. Bounds were set before the runs of
+          the presets, which have seeds of their own, and after the looks below.
+Tried     Looked at on 12 to 16 runs of seed 0 first, with two activations, levels 0.3 and 0.4 and g0 from 0.003 to 1.2;
+          these set g0, level and activation. There a staircase of equal weights had an exponent near 1.4 on the squared
+          error and 1.0 on the correlation loss; that of growing weights was added since it had 1.1, and is post hoc.
+          The correlation loss never found all of z_1 + z_2 z_3 z_4. Its residual is y whatever has been learned: every
+          neuron goes to z_1, where the drift of degree 1 holds it. The claims on the correlation loss were added then,
+          and are marked so.
 Open      Rates follow the leap of the whole target. A schedule that follows the steps of a staircase is not tried.
 Shrunk    At the printed d one g0 and few runs; three g0 at d = 64.
 """
@@ -49,8 +53,9 @@ BOUNDS = {3: lab.Within(1.75, 2.25), 2: lab.Within(0.9, 1.4), 1: lab.Within(0.85
 FINDING = (
     "Samples to all directions grow as d to the {exponent_product} for z_1 z_2 z_3, {exponent_gap} for "
     "z_1 + z_2 z_3 z_4 although it has information exponent 1, {exponent_broken} for z_1 + z_1 z_2 z_3 and "
-    "{exponent_staircase} for a staircase. On tanh(z_1 z_2 z_3) samples at n_b = d^(3/2) are {flat} times those at "
-    "d^(1/2). The correlation loss finds all of z_1 + z_2 z_3 z_4 in {correlation_gap} of the runs."
+    "{exponent_even} and {exponent_staircase} for an even and a rising staircase. On tanh(z_1 z_2 z_3) samples at "
+    "n_b = d^(3/2) are {flat} times those at d^(1/2). The correlation loss finds all of z_1 + z_2 z_3 z_4 in "
+    "{correlation_gap} of the runs."
 )
 
 
@@ -70,7 +75,10 @@ TARGETS = {
     "product": Target("z_1 z_2 z_3", HermiteSum(((1.0, (1, 1, 1)),)), 3, 0.1, COLD[0]),
     "gap": Target("z_1 + z_2 z_3 z_4", HermiteSum(((1.0, (1,)), (1.0, (0, 1, 1, 1)))), 3, 0.1, COLD[3]),
     "broken": Target("z_1 + z_1 z_2 z_3", HermiteSum(((1.0, (1,)), (1.0, (1, 1, 1)))), 2, 0.012, WARM[1]),
-    "staircase": Target("staircase", HermiteSum(((1.0, (1,)), (2**0.5, (1, 1)), (2.0, (1, 1, 1)))), 1, 0.012, WARM[0]),
+    "even": Target("even staircase", HermiteSum.staircase(3), 1, 0.012, WARM[2]),
+    "staircase": Target(
+        "rising staircase", HermiteSum(((1.0, (1,)), (2**0.5, (1, 1)), (2.0, (1, 1, 1)))), 1, 0.012, WARM[0]
+    ),
 }
 PRINTED = Target("tanh(z_1 z_2 z_3)", ProductOf(Tanh(), 3), 3, 2.0, COLD[0])
 
@@ -95,8 +103,9 @@ class Knobs(lab.Knobs):
         return self.hard_dims if target.leap == 3 else self.easy_dims
 
 
-LAPTOP = Knobs(num_seeds=48)
-PAPER = Knobs(num_seeds=128, hard_dims=(64, 128, 256, 512), easy_dims=(128, 512, 2048, 8192), tuned_dim=128,
+LAPTOP = Knobs(num_seeds=48, first_seed=1000)
+PAPER = Knobs(num_seeds=128, first_seed=1000,
+              hard_dims=(64, 128, 256, 512), easy_dims=(128, 512, 2048, 8192), tuned_dim=128,
               num_printed=32)  # fmt: skip
 SMOKE = Knobs(num_seeds=3, num_selection_seeds=2, hard_dims=(12, 16), easy_dims=(16, 24), hard_horizon=4.0,
               easy_horizon=40.0, factors=(1.0, 2.0), tuned_dim=12, printed_dim=16, num_printed=2,
@@ -229,7 +238,7 @@ def claims(k: Knobs) -> list[lab.Claim]:
         words = (
             f"{target.words}, leap {target.leap}: the exponent in d of samples is between {rule.low} and {rule.high}"
         )
-        kind = lab.Kind.CONTROL if name == "single" else lab.Kind.PRIMARY
+        kind = {"single": lab.Kind.CONTROL, "staircase": lab.Kind.POST_HOC}.get(name, lab.Kind.PRIMARY)
         out.append(
             lab.Claim(f"exponent_{name}", words, f"{said}, if the leap decides", rule, SamplesExponent(name), kind)
         )
@@ -309,7 +318,7 @@ STUDY = lab.Study(
     paper=PAPER_TITLE,
     figures="multi-index target; open question 1",
     presets={"smoke": SMOKE, "laptop": LAPTOP, "paper": PAPER},
-    minutes={"smoke": 0.1, "laptop": 4.0, "paper": 35.0},
+    minutes={"smoke": 0.1, "laptop": 4.5, "paper": 35.0},
     computed=computed,
     claims=claims,
     figure=figure,
