@@ -16,10 +16,12 @@ from headstart.core.errors import HeadstartError, check_count, check_positive
 from headstart.theory.learnability import Learnability
 from headstart.theory.overlaps import Objective
 from headstart.theory.reduced_sgd import Recovery, ReducedSGD, simulate
+from headstart.theory.reduced_sgd.moments import least_batch
 from headstart.theory.reduced_sgd.paths import LEAST_BATCH
 
 _CHOOSING = range(8)  # the runs that choose a plan's rates
 _MOST_DRAWS = 4 * 10**7  # samples that are drawn one by one for the best choice
+_FEW_STEPS = 1000  # by theory, of the batch that is tried first
 _MANY_STEPS = 100  # in so many steps of a batch, the path over samples is that of smaller batches
 _PATIENCE = 30.0  # times the steps of the theory, before a run counts as one that does not learn
 _LATE = 4.0  # times the best so far: a rate that takes longer is not the best
@@ -109,16 +111,18 @@ class Search:
     def curve(self, loss: Objective, batches: Sequence[int]) -> tuple[BatchChoice, ...]:
         """Each batch at its best rate, ascending.
 
-        The first that is tried is the least whose sums are Gaussian. From there the search goes up, and then down
-        with every sample drawn, until runs are so long that smaller batches follow by scaling.
+        The first that is tried is the least whose sums are Gaussian and whose runs are short. From there the search
+        goes up, and then down with every sample drawn, until runs are so long that smaller batches follow by scaling.
         """
-        first = min((batch for batch in batches if batch >= LEAST_BATCH), default=batches[-1])
+        short = _theory_samples(self.process.dim, self.exponent) / _FEW_STEPS
+        least = max(_gaussian_from(replace(self.process, loss=loss)), short)
+        first = min((batch for batch in batches if batch >= least), default=batches[-1])
         typical = float(np.sqrt(np.mean(np.square(self.process.target_of_one(np.linspace(-2.0, 2.0, 65))))))
         scale = self.process.dim ** max(self.exponent / 2, 1.0)
         middle = self._tuned(loss, first, 0.1 * min(1.0, first / scale) / max(typical, 1e-6))
         up, down = [middle], [middle]
         for batch in (batch for batch in batches if batch > first):
-            up.append(self._tuned(loss, batch, up[-1].rate * batch / up[-1].batch))
+            up.append(self._tuned(loss, batch, up[-1].rate * batch / up[-1].batch, up[-1].steps.high))
         for batch in (batch for batch in reversed(batches) if batch < first):
             if down[-1].steps.median >= _MANY_STEPS:
                 down.append(_scaled(down[-1], batch, self.table))
@@ -126,9 +130,12 @@ class Search:
                 down.append(self._tuned(loss, batch, down[-1].rate * batch / down[-1].batch))
         return (*reversed(down[1:]), *up)
 
-    def _tuned(self, loss: Objective, batch: int, rate: float) -> BatchChoice:
-        """A batch at its best rate; the search begins at `rate`, and other runs measure it."""
-        best = self.best_rate(replace(self.process, loss=loss, batch=batch, rate=rate))
+    def _tuned(self, loss: Objective, batch: int, rate: float, steps: float = math.inf) -> BatchChoice:
+        """A batch at its best rate; the search begins at `rate`, and other runs measure it.
+
+        `steps` are what nearly all runs of a smaller batch take: a rate that takes more is not the best.
+        """
+        best = self.best_rate(replace(self.process, loss=loss, batch=batch, rate=rate), steps)
         others = range(self.choosing.stop, self.choosing.stop + self.runs)
         return _choice(self.recovery(best.process, others), best.limit, self.table)
 
@@ -140,17 +147,17 @@ class Search:
         self, process: ReducedSGD, runs: Sequence[int], horizon: int | None = None, exact: bool | None = None
     ) -> Recovery:
         """Runs that start on the side that can recover."""
-        exact = process.batch < LEAST_BATCH if exact is None else exact
+        exact = process.batch < _gaussian_from(process) if exact is None else exact
         steps = self.horizon(process.batch) if horizon is None else horizon
         return simulate(process, list(runs), steps, self.seed, stop_at=self.level, right_side_only=True, exact=exact)
 
-    def best_rate(self, process: ReducedSGD) -> BestRate:
+    def best_rate(self, process: ReducedSGD, steps: float = math.inf) -> BestRate:
         """The rate with the least restricted mean of the steps; the search begins at the rate that the process has.
 
-        Rates differ by factors of 4, then 2, then sqrt 2. Times end at 4 times the least so far. A rate at which fewer
-        than half of the runs recover is taken only where there is no other.
+        Rates differ by factors of 4, then 2, then sqrt 2. Times end at 4 times the least so far, or `steps`. A rate at
+        which fewer than half of the runs recover is taken only where there is no other.
         """
-        most = self.horizon(process.batch)
+        most = min(self.horizon(process.batch), _LATE * steps + 10)
         times: dict[int, float] = {}  # by the n of a rate that is 2^(n/2) times the first
         means: dict[int, float] = {}
 
@@ -190,6 +197,11 @@ class Search:
         first, horizon = self.choosing.stop + self.runs, math.ceil(10 * best.steps.median)
         found = self.recovery(process, range(first, first + affordable), horizon, exact=True)
         return _choice(found, best.limit, self.table)
+
+
+def _gaussian_from(process: ReducedSGD) -> int:
+    """The batch from which on a plan takes sums over a batch for Gaussian."""
+    return max(LEAST_BATCH, least_batch(process))
 
 
 def _theory_samples(dim: int, exponent: int) -> float:
