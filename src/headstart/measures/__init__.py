@@ -3,6 +3,7 @@
 from headstart.measures.area import area_under
 from headstart.measures.coordinates import coordinate_sizes
 from headstart.measures.distance import Distance, distance
+from headstart.measures.interpolation import CONNECTED_WITHIN, barrier, interpolate, is_connected, line_points
 from headstart.measures.intervals import Estimate, Known, bootstrap, bootstrap_bounds, mean_band, share
 from headstart.measures.kernel import NTKChange, pseudo_ntk
 from headstart.measures.maxima import Maxima, MaximaExponent, exponent_of_maxima
@@ -17,6 +18,7 @@ from headstart.measures.time_ratio import Bounds, censored_time, median_time, qu
 from headstart.measures.time_to_target import monotone, success_probability, time_to_target
 
 __all__ = [
+    "CONNECTED_WITHIN",
     "Behaviour",
     "Bounds",
     "Distance",
@@ -36,6 +38,7 @@ __all__ = [
     "View",
     "When",
     "area_under",
+    "barrier",
     "bootstrap",
     "bootstrap_bounds",
     "censored_time",
@@ -47,6 +50,9 @@ __all__ = [
     "exponent_of_maxima",
     "fit_exponents",
     "fit_power_law",
+    "interpolate",
+    "is_connected",
+    "line_points",
     "mean_band",
     "median_time",
     "medians",
