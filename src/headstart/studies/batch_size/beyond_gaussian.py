@@ -8,11 +8,13 @@ Setting   y = He_3(<w*, x> / s), w* uniform on the sphere, s the deviation of <w
           with 3, 5 and 10 degrees, coordinate by coordinate, or elliptical: normal vectors of a random length.
           Correlated: normal with eigenvalues j^-a. Squared error and correlation loss.
 Measured  Steps to overlap 1/2, the restricted mean over runs in all dimensions, over that on Gaussian inputs. Each arm
-          takes the best of the same five rates, by that mean on eight other runs. 95% bootstrap over runs. The law
+          takes the best of the same five rates, by that mean on sixteen other runs. 95% bootstrap over runs. The law
           holds where the ratio is within 0.8 to 1.25, declared before the runs. The control: Gaussian inputs in all
           dimensions over the reduced chain at the same rate.
 Expected  Nothing is said in the paper. Along a dense direction independent coordinates add up to a normal, which
           elliptical and correlated inputs do not.
+Tried     The laptop preset first ran with 48 runs, and eight to choose rates: both primary claims were undecided, signs
+          took 1.26 [1.10, 1.47] and 1.17 [0.87, 1.55] of the steps. It has three times the runs since, on other seeds.
 Shrunk    The laptop preset has d = 96, the paper preset 256.
 """
 
@@ -50,13 +52,13 @@ class Knobs(lab.Knobs):
     steps: int = 2500
     rates: tuple[float, float] = (0.002, 0.02)
     factors: tuple[float, ...] = (0.25, 0.5, 1.0, 2.0, 4.0)
-    num_choosing: int = 8
+    num_choosing: int = 16
     degrees: tuple[float, ...] = (3.0, 5.0, 10.0)
     powers: tuple[float, ...] = (0.25, 0.5, 1.0)
 
 
-PAPER = Knobs(num_seeds=128)
-LAPTOP = Knobs(num_seeds=48, dim=96, steps=1200, rates=(0.003, 0.03))
+PAPER = Knobs(num_seeds=256, first_seed=1000)
+LAPTOP = Knobs(num_seeds=144, first_seed=1000, dim=96, steps=1200, rates=(0.003, 0.03))
 SMOKE = Knobs(
     num_seeds=3, dim=12, steps=40, rates=(0.02, 0.1), factors=(0.5, 1.0), num_choosing=2, degrees=(5.0,), powers=(0.5,)
 )
