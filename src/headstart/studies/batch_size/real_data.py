@@ -6,10 +6,10 @@ Setting   MNIST's and CIFAR-10's training images on their 64 leading principal d
           with replacement; y = He_2 or He_3 of a random direction, scaled to variance 1. One neuron with the same
           polynomial on the unit sphere, begun cold on the side that can recover; correlation loss. `headstart data get
           mnist cifar10` fetches the images.
-Measured  Steps to overlap 1/2 for each batch at the best of the same five rates, which sixteen other runs choose.
-          The best batch is, as in `headstart plan`, the fastest whose samples are at most twice the least; of those as
-          fast within 10% the smallest. Measured over predicted, the prediction being that of the exact chain on
-          Gaussian inputs by the same rule on the same batches. 95% bootstrap over runs. The exponent: `estimate_exponent` on
+Measured  Steps to overlap 1/2 for each batch at the best of the same five rates, which sixteen other runs choose. The
+          best batch is, as in `headstart plan`, the fastest whose samples are at most twice the least; of those as fast
+          within 10% the smallest. Measured over predicted, the prediction being that of the exact chain on Gaussian
+          inputs by the same rule on the same batches. 95% bootstrap over runs. The exponent: `estimate_exponent` on
           1500 rows of one direction, and on the images' own classes (the first half against the second).
 Expected  Not known. A factor of 4, two batches of the grid, counts as agreement; declared before the runs.
 Tried     The laptop preset first ran with 32 runs and eight to choose rates; on He_3 both primary claims were
