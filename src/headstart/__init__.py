@@ -121,6 +121,7 @@ from headstart.methods import (
 from headstart.models import (
     MLP,
     Activation,
+    AttentionOnly,
     Binary,
     Embedding,
     Fourier,
@@ -164,6 +165,7 @@ from headstart.plans import (
 from headstart.run import Best, Carry, First, Fresh, From, Precision, Reaches, Run, Step
 from headstart.tasks import (
     Committee,
+    DecisionList,
     Erf,
     Hermite,
     HermiteSum,
@@ -199,14 +201,14 @@ __version__ = "0.2.0"
 # fmt: off
 __all__ = [
     "MLP", "MSE", "SGD", "Activation", "Adafactor", "AdamW", "Area", "Arm", "ArmCorrelation", "AttachedFilter",
-    "AutoPhases", "Axis", "Batch", "BatchProbe", "BatchVerdict", "Best", "Binary", "Budget", "ByRole", "Carry",
-    "Claim", "Committee", "Computed", "Constant", "Correlation", "CorrelationLoss", "Cosine", "Cost",
-    "CrossEntropy", "Decay", "Distance", "Embedding", "Erf", "Estimate", "Every", "Exponential", "Final",
-    "FinalDifference", "FinalMean", "FinalRatio", "First", "Fixed", "Found", "Fourier", "FourierSpectrum", "Fresh",
-    "From", "FullBatch", "Gain", "Geometric", "GradientFilter", "HeadstartError", "Hermite", "HermiteSum", "Hinge",
-    "Hook", "Images", "InBall", "InContextRegression", "Init", "InitScale", "InverseGap", "Keep", "Kind", "Knobs",
-    "LayerScale", "Line", "Linearised", "Link", "Logistic", "Loss", "LossSchedule", "LowRankEmbedding", "Measure",
-    "MergeEmbedding", "Method", "Metric", "Model", "ModularArithmetic", "MuP", "MultiIndex", "MultiLink",
+    "AttentionOnly", "AutoPhases", "Axis", "Batch", "BatchProbe", "BatchVerdict", "Best", "Binary", "Budget",
+    "ByRole", "Carry", "Claim", "Committee", "Computed", "Constant", "Correlation", "CorrelationLoss", "Cosine", "Cost",
+    "CrossEntropy", "Decay", "DecisionList", "Distance", "Embedding", "Erf", "Estimate", "Every", "Exponential",
+    "Final", "FinalDifference", "FinalMean", "FinalRatio", "First", "Fixed", "Found", "Fourier", "FourierSpectrum",
+    "Fresh", "From", "FullBatch", "Gain", "Geometric", "GradientFilter", "HeadstartError", "Hermite", "HermiteSum",
+    "Hinge", "Hook", "Images", "InBall", "InContextRegression", "Init", "InitScale", "InverseGap", "Keep", "Kind",
+    "Knobs", "LayerScale", "Line", "Linearised", "Link", "Logistic", "Loss", "LossSchedule", "LowRankEmbedding",
+    "Measure", "MergeEmbedding", "Method", "Metric", "Model", "ModularArithmetic", "MuP", "MultiIndex", "MultiLink",
     "NTKChange", "Objective", "OnSphere", "OneHot", "Online", "Operation", "Optimizer", "Overlaps", "Panel",
     "Parameter", "Parity", "Phase", "PhaseLoss", "PhaseSchedule", "PhasedBatchSampler", "PhasedLoader", "Phases",
     "Plan", "Precision", "Probe", "ProbeVerdict", "Problem", "ProductOf", "RandomLabels", "RateOf", "Reaches",

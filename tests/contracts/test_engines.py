@@ -26,12 +26,13 @@ from headstart.engines.fused import Fused
 from headstart.engines.lower import lower
 from headstart.losses import MSE, Correlation, CrossEntropy, Hinge, Logistic
 from headstart.methods import GradientFilter, InBall, LayerScale, Linearised, OnSphere, PhaseLoss
-from headstart.models import MLP, Embedding, Readout, Transformer
+from headstart.models import MLP, AttentionOnly, Embedding, Readout, Transformer
 from headstart.models.mlp import Activation
 from headstart.optimizers import SGD, Adafactor, AdamW, Cosine, StepDecay, WarmUp, WarmUpStableDecay
 from headstart.plans import AutoPhases, ByRole, Fixed, Online, Phase, Phases, TwoSet
 from headstart.run import Reaches, Run, Step
 from headstart.tasks import (
+    DecisionList,
     Hermite,
     ModularArithmetic,
     MultiIndex,
@@ -278,6 +279,9 @@ RUNS = {
     "labels of tokens": LABELS,
     "labels of tokens in float64": replace(LABELS, precision="float64"),
     "scores of an MLP": replace(LABELS, model=MLP(12, embedding=Embedding(3)), optimizer=SGD(0.3)),
+    "attention only": replace(
+        LABELS, task=DecisionList.cyclic(7, 4, (2, 1, 0), 3), model=AttentionOnly(value_std=0.1), optimizer=SGD(5.0)
+    ),
     "hidden tokens": replace(LABELS, task=RunningSum(hidden=2)),
     "weighted samples": UNEVEN,
     "batch norm": BATCH_NORM,

@@ -15,6 +15,7 @@ from headstart.core.roles import Role
 from headstart.core.signature import Signature
 from headstart.models import (
     MLP,
+    AttentionOnly,
     Binary,
     Embedding,
     FixedTable,
@@ -141,6 +142,17 @@ def transformer_forward(model, signature, weights, x):
     return np.array(out).reshape(len(x), *signature.outputs)
 
 
+def attention_only_forward(model, signature, weights, x):
+    """One sample at a time, as matrices of one-hot columns."""
+    w, v = (weights[f"{name}.weight"].astype(np.float64) for name in ("attention", "value"))
+    out = []
+    for sample in x:
+        one_hot = np.eye(signature.symbols)[:, sample]
+        logits = one_hot.T @ w @ one_hot
+        out.append((v @ one_hot @ (np.exp(logits) / np.exp(logits).sum(axis=0))).T)
+    return np.array(out)
+
+
 ENCODER = Transformer(12, heads=3, mlp_width=10)
 DECODER = Transformer(8, depth=3, heads=2, causal=True, readout=Readout.LAST)
 NORMED = Transformer(8, heads=2, tokens=Vectors(2), pre_norm=True, qk_norm=True, activation=Activation.GELU)
@@ -176,6 +188,10 @@ TRANSFORMERS = [
 ]
 MODELS = [
     *TRANSFORMERS,
+    pytest.param(Row(AttentionOnly(0.7, 0.5), attention_only_forward, LABELLED), id="attention only"),
+    pytest.param(
+        Row(AttentionOnly(0.7, 0.1, 3.0, (2, 0, 1, 2, 0)), attention_only_forward, LABELLED), id="attention near P"
+    ),
     pytest.param(Row(MLP(), mlp_forward), id="mlp"),
     pytest.param(Row(MLP(16, activation=Activation.GELU), mlp_forward), id="gelu"),
     pytest.param(Row(MLP(16, activation=Activation.SIGMOID), mlp_forward), id="sigmoid"),
@@ -236,7 +252,7 @@ def test_initial_weights_are_float32_of_the_stated_names_and_shapes(row):
 def test_exactly_one_weight_reads_out_and_every_vector_is_a_bias(row):
     parameters = row.parameters
     (readout,) = (p for p in parameters if p.role is Role.READOUT)
-    each = getattr(row.model, "readout", None) is Readout.TOKENS
+    each = isinstance(row.model, AttentionOnly) or getattr(row.model, "readout", None) is Readout.TOKENS
     assert readout.shape[0] == (row.signature.outputs[-1] if each else row.signature.num_outputs)
     assert readout.layer == max(p.layer for p in parameters)
     assert all((p.role in (Role.BIAS, Role.NORM)) == (len(p.shape) == 1) for p in parameters)

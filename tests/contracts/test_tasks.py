@@ -24,6 +24,7 @@ from headstart.core.streams import Stream, signs
 from headstart.data.directory import Tables, write
 from headstart.tasks import (
     Committee,
+    DecisionList,
     Erf,
     Hermite,
     HermiteSum,
@@ -87,6 +88,13 @@ def arithmetic(operation):
         return np.array([operation(number(row[:num]), number(row[num:])) % task.modulus for row in x])
 
     return target
+
+
+def first_of_list(task, seed, x):
+    """The label of every position, list by list."""
+    return np.array(
+        [[task.mapping[next(b for b in task.lists[a] if b in sequence)] for a in sequence] for sequence in x.tolist()]
+    )
 
 
 def inside(target):
@@ -171,6 +179,14 @@ CLASSES = [
     ),
     pytest.param(Row(ModularArithmetic(13, base=13), 6, 14, arithmetic(lambda x, z: x + z)), id="two symbols"),
 ]
+# A label for every position; by symmetry each label is as frequent as the others.
+LISTS = [
+    pytest.param(Row(DecisionList.cyclic(6, 3, (2, 1, 0), 4), 2.5, 35 / 12, first_of_list), id="decision lists"),
+    pytest.param(
+        Row(DecisionList.cyclic(7, 3, (3, 1, 0), 2, ordered=False), 3, 4, first_of_list), id="decision lists on sets"
+    ),
+    pytest.param(Row(DecisionList.cyclic(50, 9), 24.5, 2499 / 12, first_of_list), id="many decision lists"),
+]
 # Finite data, of which ids below num_train and num_test are all there is; the moments are those of all rows.
 FINITE = [
     pytest.param(
@@ -245,7 +261,7 @@ LOSSES = {
         losses.CrossEntropy,
     )
 }
-ENDLESS = TASKS + CLUSTERS + SEQUENCES + CLASSES
+ENDLESS = TASKS + CLUSTERS + SEQUENCES + CLASSES + LISTS
 white_inputs = pytest.mark.parametrize("row", TASKS)
 one_output = pytest.mark.parametrize("row", TASKS + CLUSTERS + SEQUENCES)
 endless_task = pytest.mark.parametrize("row", ENDLESS)
@@ -277,7 +293,7 @@ def test_samples_have_the_stated_shapes_and_types(row):
         data = row.task.sample(0, np.arange(n))
         signature = row.task.signature
         assert data.x.shape == (n, *signature.inputs)
-        assert data.y.shape == (n,)
+        assert data.y.shape == (n, *signature.outputs[:-1])
         assert data.x.dtype == (np.int64 if signature.symbols else np.float32)
         assert data.y.dtype == (np.int64 if signature.outputs else np.float32)
         assert signature.symbols is None or 0 <= data.x.min() <= data.x.max() < signature.symbols
@@ -311,7 +327,8 @@ def test_evaluation_samples_are_not_data_samples(row):
     assert len(test) == row.task.num_test
     assert same(test, row.task.sample(0, np.arange(row.task.num_test), Stream.EVALUATION))
     train = row.task.sample(0, np.arange(row.task.num_test))
-    assert abs(np.corrcoef(test.x.ravel(), train.x.ravel())[0, 1]) < 5 / np.sqrt(test.x.size)
+    one, two = (data.x - data.x.mean(axis=0) for data in (test, train))
+    assert abs(np.corrcoef(one.ravel(), two.ravel())[0, 1]) < 5 / np.sqrt(test.x.size)
 
 
 @endless_task
@@ -348,7 +365,7 @@ def test_the_population_is_every_point_once_labelled_like_the_samples(row):
     if not isinstance(row.task, Rows):
         assert population.y.mean() == pytest.approx(row.mean)
     target_of = dict(zip(map(bytes, population.x), population.y, strict=True))
-    assert [target_of[bytes(x)] for x in data.x] == data.y.tolist()
+    assert [target_of[bytes(x)].tolist() for x in data.x] == data.y.tolist()
     some = np.array([row.task.population_size - 1, 0, 3])
     assert same(row.task.population(0, some), type(population)(population.x[some], population.y[some]))
 
@@ -361,7 +378,7 @@ def test_every_named_loss_is_there_and_usable(row):
         prediction = torch.zeros((20, *row.task.signature.outputs), requires_grad=True)
         value = LOSSES[name](prediction, torch.from_numpy(data.y))
         value.mean().backward()
-        assert value.shape == (20,)
+        assert value.shape == data.y.shape
         assert torch.isfinite(prediction.grad).all()
 
 
@@ -507,7 +524,7 @@ def test_a_task_without_rows_keeps_its_streams():
     ids = np.array([0, 7, 10**15])
     for row in (p.values[0] for p in ENDLESS):
         assert not isinstance(row.task, Rows)
-        assert row.task.num_test in (4096, 5000)
+        assert row.task.num_test in (512, 4096, 5000)
     for stream in (Stream.DATA, Stream.EVALUATION):
         assert np.array_equal(Parity(8, 3).sample(2, ids, stream).x, signs(2, stream, ids, 8))
     assert all(isinstance(p.values[0].task, Rows) for p in FINITE)

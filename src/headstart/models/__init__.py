@@ -1,6 +1,7 @@
 """Level 3: architectures, every parameter with a Role."""
 
 from headstart.models.activations import Activation
+from headstart.models.attention_only import AttentionOnly
 from headstart.models.embedding import Embedding
 from headstart.models.fixed_tables import Binary, FixedTable, Fourier, OneHot, Text
 from headstart.models.mlp import MLP, Init
@@ -11,6 +12,7 @@ from headstart.models.transformer import Readout, Transformer
 __all__ = [
     "MLP",
     "Activation",
+    "AttentionOnly",
     "Binary",
     "Embedding",
     "FixedTable",

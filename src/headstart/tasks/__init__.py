@@ -1,5 +1,6 @@
 """Level 3: where samples come from."""
 
+from headstart.tasks.decision_list import DecisionList
 from headstart.tasks.images import Images
 from headstart.tasks.in_context import InContextRegression
 from headstart.tasks.links import Erf, Link, Relu, Series, Sign, Tanh, named_link
@@ -17,6 +18,7 @@ from headstart.tasks.xor_clusters import XorClusters
 
 __all__ = [
     "Committee",
+    "DecisionList",
     "Erf",
     "Hermite",
     "HermiteSum",
