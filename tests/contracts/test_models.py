@@ -17,12 +17,14 @@ from headstart.models import (
     MLP,
     AttentionOnly,
     Binary,
+    ConvNet,
     Embedding,
     FixedTable,
     Fourier,
     Model,
     OneHot,
     Readout,
+    ResNet,
     Signs,
     Transformer,
     Vectors,
@@ -61,7 +63,8 @@ class Row:
     def load(self):
         """The module with its initial weights."""
         module = self.model.module(self.signature)
-        module.load_state_dict({k: torch.from_numpy(v) for k, v in self.initial_weights().items()})
+        weights = {k: torch.from_numpy(v) for k, v in self.initial_weights().items()}
+        module.load_state_dict({**dict(module.named_buffers()), **weights})
         return module
 
 
@@ -153,6 +156,43 @@ def attention_only_forward(model, signature, weights, x):
     return np.array(out)
 
 
+def convolved(x, weight, stride):
+    """[n, in, height, width] by [out, in, 3, 3], zeros around, position by position."""
+    padded = np.pad(x, ((0, 0), (0, 0), (1, 1), (1, 1)))
+    rows, columns = (range(0, side, stride) for side in x.shape[2:])
+    return np.array([[np.einsum("ncij,ocij->no", padded[:, :, r : r + 3, c : c + 3], weight) for c in columns]
+                     for r in rows]).transpose(2, 3, 0, 1)  # fmt: skip
+
+
+def normed(x, name, weights):
+    """By the mean and variance of the batch, as in training."""
+    mean, variance = x.mean(axis=(0, 2, 3), keepdims=True), x.var(axis=(0, 2, 3), keepdims=True)
+    scale, shift = (weights[f"{name}.norm.{part}"][:, None, None] for part in ("scale", "shift"))
+    return (x - mean) / np.sqrt(variance + 1e-5) * scale + shift
+
+
+def convnet_forward(model, signature, weights, x):
+    h = x.astype(np.float64)
+    for i in range(model.depth):
+        h = np.maximum(
+            normed(convolved(h, weights[f"blocks.{i}.weight"], 1 if i == 0 else 2), f"blocks.{i}", weights), 0
+        )
+    return h.mean(axis=(2, 3)) @ weights["readout.weight"].T + weights["readout.bias"]
+
+
+def resnet_forward(model, signature, weights, x):
+    h = np.maximum(normed(convolved(x.astype(np.float64), weights["stem.weight"], 1), "stem", weights), 0)
+    each = (model.depth - 2) // 6
+    for block in range(3 * each):
+        first, second = (f"blocks.{block}.{part}" for part in ("first", "second"))
+        stride = 2 if block in (each, 2 * each) else 1
+        inner = np.maximum(normed(convolved(h, weights[f"{first}.weight"], stride), first, weights), 0)
+        inner = normed(convolved(inner, weights[f"{second}.weight"], 1), second, weights)
+        more = (inner.shape[1] - h.shape[1]) // 2
+        h = np.maximum(inner + np.pad(h[:, :, ::stride, ::stride], ((0, 0), (more, more), (0, 0), (0, 0))), 0)
+    return h.mean(axis=(2, 3)) @ weights["readout.weight"].T + weights["readout.bias"]
+
+
 ENCODER = Transformer(12, heads=3, mlp_width=10)
 DECODER = Transformer(8, depth=3, heads=2, causal=True, readout=Readout.LAST)
 NORMED = Transformer(8, heads=2, tokens=Vectors(2), pre_norm=True, qk_norm=True, activation=Activation.GELU)
@@ -186,12 +226,18 @@ TRANSFORMERS = [
         id="encoder read at its last token",
     ),
 ]
+CONVOLUTIONAL = [
+    pytest.param(Row(ConvNet(4), convnet_forward, Signature((2, 7, 6), outputs=(3,))), id="convolutions"),
+    pytest.param(Row(ConvNet(3, depth=1), convnet_forward, Signature((1, 4, 4), outputs=(2,))), id="one convolution"),
+    pytest.param(Row(ResNet(14, 2), resnet_forward, Signature((3, 8, 7), outputs=(4,))), id="residual"),
+]
 MODELS = [
     *TRANSFORMERS,
     pytest.param(Row(AttentionOnly(0.7, 0.5), attention_only_forward, LABELLED), id="attention only"),
     pytest.param(
         Row(AttentionOnly(0.7, 0.1, 3.0, (2, 0, 1, 2, 0)), attention_only_forward, LABELLED), id="attention near P"
     ),
+    *CONVOLUTIONAL,
     pytest.param(Row(MLP(), mlp_forward), id="mlp"),
     pytest.param(Row(MLP(16, activation=Activation.GELU), mlp_forward), id="gelu"),
     pytest.param(Row(MLP(16, activation=Activation.SIGMOID), mlp_forward), id="sigmoid"),
@@ -237,7 +283,8 @@ def test_a_model_keeps_its_protocol(row):
 def test_the_parameters_are_those_of_the_module(row):
     stated, module = [(p.name, p.shape) for p in row.parameters], row.model.module(row.signature)
     assert stated == [(name, tuple(value.shape)) for name, value in module.named_parameters()]
-    assert not dict(module.named_buffers())
+    running = {"running_mean", "running_var"} if any(".norm.shift" in p.name for p in row.parameters) else set()
+    assert {name.rpartition(".")[2] for name, _ in module.named_buffers()} == running
 
 
 @every_model
@@ -259,7 +306,7 @@ def test_exactly_one_weight_reads_out_and_every_vector_is_a_bias(row):
     weights = (p for p in parameters if p.role not in (Role.BIAS, Role.NORM, Role.POSITION))
     # A table is [symbols, width]: a symbol picks one of so many rows. So is an MLP's map of real inputs.
     table = Role.EMBEDDING if row.signature.symbols or isinstance(row.model, MLP) else None
-    assert all(p.fan_in == p.shape[0 if p.role is table else -1] for p in weights)
+    assert all(p.fan_in == (p.shape[0] if p.role is table else np.prod(p.shape[1:])) for p in weights)
 
 
 @every_model
@@ -463,3 +510,35 @@ def test_names_of_activations_and_initialisations_serve_as_well():
 def test_a_model_that_makes_no_sense_is_refused(make, message):
     with pytest.raises(HeadstartError, match=message):
         make()
+
+
+@pytest.mark.parametrize("row", CONVOLUTIONAL)
+def test_copies_of_a_network_side_by_side_do_not_mix(row):
+    x, module = torch.from_numpy(row.inputs(12)), row.model.module(row.signature, copies=2)
+    drawn = [{k: torch.from_numpy(v) for k, v in row.model.initial_weights(row.signature, s).items()} for s in (0, 1)]
+    module.load_state_dict({k: torch.cat([drawn[0][k], drawn[1][k]]) for k in drawn[0]}, strict=False)
+    for training in (True, False):  # running means have seen a batch by the second
+        together = module.train(training)(torch.cat([x, 2 * x.flip(0)], dim=1))
+        for k, inputs in enumerate((x, 2 * x.flip(0))):
+            alone = row.model.module(row.signature).train(training)
+            halves = {name: buffer.chunk(2)[k] for name, buffer in module.named_buffers()}
+            alone.load_state_dict({**halves, **drawn[k]})
+            torch.testing.assert_close(together[:, k], alone(inputs), rtol=1e-5, atol=1e-5)
+
+
+def test_a_resnet_of_depth_20_has_as_many_weights_as_that_of_the_paper():
+    parameters = ResNet().parameters(Signature((3, 32, 32), outputs=(10,)))
+    assert sum(int(np.prod(p.shape)) for p in parameters) == 269_722
+    convolutions = 6 * sum(int(np.prod(p.shape)) for p in parameters if p.role in (Role.INPUT, Role.HIDDEN))
+    assert sum(p.flops or 0 for p in parameters) > 50 * convolutions
+
+
+@pytest.mark.parametrize("model", [ConvNet(), ResNet()])
+def test_a_convolutional_network_asks_for_images(model):
+    with pytest.raises(HeadstartError, match="flat=False"):
+        model.parameters(REAL)
+
+
+def test_the_depth_of_a_resnet_is_6_n_and_2():
+    with pytest.raises(HeadstartError, match=r"depth=18.*20"):
+        ResNet(18)

@@ -30,6 +30,7 @@ from headstart.tasks import (
     HermiteSum,
     Images,
     InContextRegression,
+    MadeImages,
     ModularArithmetic,
     MultiIndex,
     Parity,
@@ -100,6 +101,10 @@ def first_of_list(task, seed, x):
 def inside(target):
     """The target of a split task is that of the task."""
     return lambda split, seed, x: target(split.task, seed, x)
+
+
+def nearest_pattern(task, seed, x):
+    return np.argmax([[u @ image.ravel().astype(np.float64) for u in task.patterns] for image in x], axis=1)
 
 
 # Rows of real data: three coordinates and a label, in a file of this process.
@@ -195,6 +200,7 @@ FINITE = [
     ),
     pytest.param(Row(Split(Parity(6, 2), 0.5), 0, 1, inside(product)), id="split parity"),
     pytest.param(Row(Split(Parity(6, 2), 20, test=30), 0, 1, inside(product)), id="split parity by counts"),
+    pytest.param(Row(MadeImages(60, 40, channels=2, rows=130), 4.5, 8.25, nearest_pattern), id="made images"),
     pytest.param(Row(IMAGES, 1.5, 1.25, lambda task, seed, x: np.rint(255 * x[:, 0])), id="images"),
     pytest.param(Row(Validation(Parity(40, 4), 300, 50), 0, 1, inside(product)), id="validation of parity"),
     pytest.param(
@@ -668,3 +674,19 @@ def test_a_validation_slice_of_images_is_cut_from_their_training_rows():
     part = Split(task, train=30, test=10)
     rows = [x.tobytes() for x in (*part.population(2).x, *held_out(part, 2).x)]
     assert sorted(rows) == sorted(x.tobytes() for x in task.population(2).x)
+
+
+def test_shrunk_images_have_the_means_of_squares():
+    assert "shrink" not in encode(IMAGES)  # the default does not enter what is stored
+    with pytest.raises(HeadstartError, match=r"shrink=2.*\(3, 4\)"):
+        assert Images("contract", 40, 20, flat=False, shrink=2).signature
+    wide = Images("mnist", flat=False, shrink=2)
+    assert wide.signature == Signature((1, 14, 14), outputs=(10,))
+    pixels = np.arange(32, dtype=np.uint8).reshape(1, 2, 4, 4)
+    means = pixels.astype(np.float64).reshape(1, 2, 2, 2, 2, 2).mean(axis=(3, 5)) / 255
+    np.testing.assert_allclose(wide._scaled(pixels), means, rtol=1e-6)
+
+
+def test_more_made_images_than_there_are_are_refused():
+    with pytest.raises(HeadstartError, match=r"train=1900, test=200.*2000 rows"):
+        MadeImages(1900)

@@ -2,6 +2,7 @@
 
 from headstart.models.activations import Activation
 from headstart.models.attention_only import AttentionOnly
+from headstart.models.convnet import ConvNet, ResNet
 from headstart.models.embedding import Embedding
 from headstart.models.fixed_tables import Binary, FixedTable, Fourier, OneHot, Text
 from headstart.models.mlp import MLP, Init
@@ -14,6 +15,7 @@ __all__ = [
     "Activation",
     "AttentionOnly",
     "Binary",
+    "ConvNet",
     "Embedding",
     "FixedTable",
     "Fourier",
@@ -21,6 +23,7 @@ __all__ = [
     "Model",
     "OneHot",
     "Readout",
+    "ResNet",
     "Signs",
     "Text",
     "Tokens",

@@ -4,6 +4,7 @@ from headstart.tasks.decision_list import DecisionList
 from headstart.tasks.images import Images
 from headstart.tasks.in_context import InContextRegression
 from headstart.tasks.links import Erf, Link, Relu, Series, Sign, Tanh, named_link
+from headstart.tasks.made_images import MadeImages
 from headstart.tasks.modular import ModularArithmetic, Operation
 from headstart.tasks.multi_index import MultiIndex
 from headstart.tasks.multi_links import Committee, HermiteSum, MultiLink, ProductOf
@@ -25,6 +26,7 @@ __all__ = [
     "Images",
     "InContextRegression",
     "Link",
+    "MadeImages",
     "ModularArithmetic",
     "MultiIndex",
     "MultiLink",

@@ -1,6 +1,6 @@
 """Rows of real data: images with their classes, from the data directory."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import ClassVar
 
 import numpy as np
@@ -22,8 +22,9 @@ class Images:
     `name` is a set of the data directory: "mnist", "cifar10", "svhn" or one of your own. `headstart data get NAME`
     fills it; `sample` never downloads. x = (pixel / 255 - mean) / std in float32, with one `mean` and `std`, or one per
     channel; the defaults keep it in [0, 1]. It is flattened to [channels * height * width], or with
-    flat=False [channels, height, width]. y is the number of the class. The set's own split is kept: no test image is
-    ever trained on, and training images are never tested on.
+    flat=False [channels, height, width]. y is the number of the class. With `shrink` k a pixel is the mean of k x k of
+    the set's, so that 32 x 32 become 16 x 16 for k = 2. The set's own split is kept: no test image is ever trained on,
+    and training images are never tested on.
     """
 
     name: str = "mnist"
@@ -32,6 +33,7 @@ class Images:
     flat: bool = True
     mean: tuple[float, ...] = (0.0,)
     std: tuple[float, ...] = (1.0,)
+    shrink: int = field(default=1, metadata={"since": 2})
 
     semantics: ClassVar[int] = 1
     losses: ClassVar[tuple[str, ...]] = ("cross_entropy",)
@@ -40,13 +42,14 @@ class Images:
         check_count("Images", "train", self.train)
         check_count("Images", "test", self.test)
         check_flag("Images", "flat", self.flat)
-        for field in ("mean", "std"):
-            value = getattr(self, field)
+        check_count("Images", "shrink", self.shrink)
+        for name in ("mean", "std"):
+            value = getattr(self, name)
             numbers = tuple(value) if isinstance(value, tuple | list) else (value,)
             good = numbers and all(type(n) in (int, float) and abs(n) < float("inf") for n in numbers)
-            if not good or (field == "std" and min(numbers) <= 0):
-                raise HeadstartError(f"Images({field}={value!r}): give one number, or one per channel; std is above 0")
-            object.__setattr__(self, field, tuple(map(float, numbers)))
+            if not good or (name == "std" and min(numbers) <= 0):
+                raise HeadstartError(f"Images({name}={value!r}): give one number, or one per channel; std is above 0")
+            object.__setattr__(self, name, tuple(map(float, numbers)))
 
     @property
     def num_train(self) -> int:
@@ -68,9 +71,13 @@ class Images:
         """The shape of an image and the number of classes; those of a known set need no file."""
         known = source(self.name)
         if known is not None and known.num_classes:
-            return known.shape, known.num_classes
-        dataset = self._dataset
-        return dataset.shapes["train_x"][1:], len(dataset.classes)
+            shape, num_classes = known.shape, known.num_classes
+        else:
+            dataset = self._dataset
+            shape, num_classes = dataset.shapes["train_x"][1:], len(dataset.classes)
+        if any(side % self.shrink for side in shape[1:]):
+            raise HeadstartError(f"Images(shrink={self.shrink}): it must divide the sides of an image, {shape[1:]}")
+        return (shape[0], *(side // self.shrink for side in shape[1:])), num_classes
 
     @property
     def _dataset(self) -> Dataset:
@@ -103,13 +110,18 @@ class Images:
         return Samples(scaled.reshape(len(scaled), *self.signature.inputs), y[rows].astype(np.int64))
 
     def _scaled(self, pixels: NDArray[np.uint8]) -> NDArray[np.float32]:
-        for field in ("mean", "std"):
-            if len(getattr(self, field)) not in (1, pixels.shape[1]):
+        for name in ("mean", "std"):
+            if len(getattr(self, name)) not in (1, pixels.shape[1]):
                 raise HeadstartError(
-                    f"Images({field}={getattr(self, field)!r}): give one number, or {pixels.shape[1]}, one per channel"
+                    f"Images({name}={getattr(self, name)!r}): give one number, or {pixels.shape[1]}, one per channel"
                 )
         mean, std = (np.asarray(value, dtype=np.float32)[:, None, None] for value in (self.mean, self.std))
-        return (pixels.astype(np.float32) / np.float32(255) - mean) / std
+        values = pixels.astype(np.float32) / np.float32(255)
+        if self.shrink > 1:
+            num, channels, height, width = values.shape
+            k = self.shrink
+            values = values.reshape(num, channels, height // k, k, width // k, k).mean(axis=(3, 5), dtype=np.float32)
+        return (values - mean) / std
 
     def population(self, seed: int, ids: NDArray[np.int64] | None = None) -> Samples:
         """All training rows, or those with these ids."""
