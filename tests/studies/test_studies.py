@@ -24,6 +24,8 @@ QUICK = {
     "batch_size/beyond_gaussian",
     "batch_size/real_data",
     "stability/logistic",
+    "decision_lists/one_step",
+    "decision_lists/w_only",
 }
 USERS_STUDY = Path(__file__).parent / "users_study.py"
 PRESETS = ("smoke", "laptop", "desk", "paper")

@@ -9,6 +9,7 @@ Chapter 4 of the first author's thesis, whose numbers of assumptions and theorem
 """
 
 from dataclasses import dataclass, replace
+from functools import cache
 from math import comb, exp, log, sqrt
 
 import numpy as np
@@ -27,10 +28,15 @@ def every_set(task: DecisionList) -> Samples:
     return replace(task, ordered=False).population(0)
 
 
+@cache
+def _ratio(vocabulary: int, length: int, there: int, missing: int) -> float:
+    free, left = vocabulary - there - missing, length - there
+    return comb(free, left) / comb(vocabulary, length) if 0 <= left <= free else 0.0
+
+
 def _chance(task: DecisionList, there: int, missing: int) -> float:
     """P(`there` given tokens are in s and `missing` given others are not)."""
-    free, left = task.vocabulary - there - missing, task.length - there
-    return comb(free, left) / comb(task.vocabulary, task.length) if 0 <= left <= free else 0.0
+    return _ratio(task.vocabulary, task.length, there, missing)
 
 
 def triple_delta(task: DecisionList) -> float:
