@@ -6,7 +6,8 @@ Claim     With V = c P, c = 4 n^2 log L / delta, gradient descent on the populat
           1 / lambda_max has all sequences right after at most T = 32 M lambda_max / log L steps.
 Setting   L = 200, n = 25, lists of M = 4 tokens, uniform sequences, as in Fig. 4.1; then other L, n and M, other
           factors c, and larger rates. delta is that of Assumption 4.3, in closed form. lambda_max, which the thesis
-          does not bound, is replaced by (c^2 / 8 + c) / L, a proven bound of it (see `w_only_bound`), so T is not below.
+          does not bound, is replaced by (c^2 / 8 + c) / L, a proven bound of it (see `w_only_bound`), so that T is
+          larger than the thesis' own.
 Measured  The first step with a strict margin: in every sequence W is larger for the token that determines a label than
           for any other there is. At W = 0 all are equal, which counts as wrong. Deterministic, so without intervals.
           Runs that do not get there leave a claim on their steps undecided. The bound is also read as
