@@ -78,7 +78,7 @@ class Knobs(lab.Knobs):
 
 WORDS = {"mod_l": "i mod L", "mod_l1": "i mod (L + 1)"}
 LAPTOP = Knobs(num_seeds=16, first_seed=100)
-PAPER = Knobs(num_seeds=64, sequences=(10, 30, 100, 300, 1000, 3000, 10_000, 100_000))
+PAPER = Knobs(num_seeds=64, first_seed=100, sequences=(10, 30, 100, 300, 1000, 3000, 10_000, 100_000))
 SMOKE = Knobs(num_seeds=2, vocabulary=40, length=8, offsets=(3, 7, 0), shift=5, sequences=(10, 300), shown=300,
               rates=(1.0, 100.0))  # fmt: skip
 

@@ -114,8 +114,8 @@ class Knobs(lab.Knobs):
 
 
 LAPTOP = Knobs(num_seeds=8, first_seed=100)
-PAPER = Knobs(num_seeds=32, figure_rates=(50.0, 100.0, 200.0, 400.0, 800.0, 1600.0, 3200.0), figure_steps=4000,
-              batch=512, steps=3000)  # fmt: skip
+PAPER = Knobs(num_seeds=32, first_seed=100, figure_rates=(50.0, 100.0, 200.0, 400.0, 800.0, 1600.0, 3200.0),
+              figure_steps=4000, batch=512, steps=3000)  # fmt: skip
 SMOKE = Knobs(num_seeds=2, vocabulary=8, length=3, offsets=(1, 3, 0), epsilons=(1.0,), factors=(1.0, 100.0),
               near_steps=100, rates=(10.0, 100.0, 1000.0), spreads=(1e-4, 1.0), steps=60, figure_vocabulary=20,
               figure_length=5, figure_offsets=(2, 4, 0), figure_shift=3, figure_rates=(10.0, 30.0, 1000.0),

@@ -21,10 +21,10 @@ Shortcut  With V = c P all tokens outside a list are alike, so a column of W has
 Proof     Rederived. A wrong token forces <grad, v> <= -c / (2 n) p (1 - p) delta / 2 with p (1 - p) >= 1 / (4 n), hence
           |grad| >= log L / (4 sqrt M), against min |grad|^2 <= 2 lambda_max log L / T: T = 32 M lambda_max / log L.
 Tried     Nothing is drawn, so what was looked at before is what a run shows again: the main shape at all c and rates,
-          and the others for 20,000 steps. Steps do not depend on a large c, at c = 1 the layer stays at itself, at 10 it
-          does not; the claims on that were added then, and are marked so. (1000, 25, 4) missed 20,000 steps and takes
-          about 26,000, after which the limit was raised. (10000, 25, 4) missed them too, against a bound of 5e20, and
-          was left out: "shapes" says nothing of it.
+          and the others for 20,000 steps. Steps do not depend on a large c, at c = 1 the layer stays at itself, at 10
+          it does not; the claims on that were added then, and are marked so. (1000, 25, 4) missed 20,000 steps and
+          takes about 26,000, after which the limit was raised. (10000, 25, 4) missed them too, against a bound of 5e20,
+          and was left out: "shapes" says nothing of it.
 """
 
 from collections.abc import Callable, Mapping
