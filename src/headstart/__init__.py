@@ -69,6 +69,8 @@ from headstart.lab.probe_batch_report import BatchProbe
 from headstart.lab.probe_problem import Problem
 from headstart.lab.probe_report import Probe
 from headstart.lab.probe_verdict import ProbeVerdict
+from headstart.lab.stability import stability
+from headstart.lab.stability_report import StabilityReport
 from headstart.losses import MSE, Correlation, CorrelationLoss, CrossEntropy, Exponential, Hinge, Logistic, Loss
 from headstart.measures import (
     Distance,
@@ -204,27 +206,29 @@ __version__ = "0.2.0"
 # fmt: off
 __all__ = [
     "MLP", "MSE", "SGD", "Activation", "Adafactor", "AdamW", "Area", "Arm", "ArmCorrelation", "AttachedFilter",
-    "AttentionOnly", "AutoPhases", "Axis", "Batch", "BatchProbe", "BatchVerdict", "Best", "Binary", "Budget", "ByRole",
-    "Carry", "Claim", "Committee", "Computed", "Constant", "ConvNet", "Correlation", "CorrelationLoss", "Cosine",
-    "Cost", "CrossEntropy", "Decay", "DecisionList", "Distance", "Embedding", "Erf", "Estimate", "Every", "Exponential",
-    "Final", "FinalDifference", "FinalMean", "FinalRatio", "First", "Fixed", "Found", "Fourier", "FourierSpectrum",
-    "Fresh", "From", "FullBatch", "Gain", "Geometric", "GradientFilter", "HeadstartError", "Hermite", "HermiteSum",
-    "Hinge", "Hook", "Images", "InBall", "InContextRegression", "Init", "InitScale", "InverseGap", "Keep", "Kind",
-    "Knobs", "LayerScale", "Line", "Linearised", "Link", "Logistic", "Loss", "LossSchedule", "LowRankEmbedding",
-    "MadeImages", "Measure", "MergeEmbedding", "Method", "Metric", "Model", "ModularArithmetic", "MuP", "MultiIndex",
-    "MultiLink", "NTKChange", "Objective", "OnSphere", "OneHot", "Online", "Operation", "Optimizer", "Overlaps",
-    "Panel", "Parameter", "Parity", "Phase", "PhaseLoss", "PhaseSchedule", "PhasedBatchSampler", "PhasedLoader",
-    "Phases", "Plan", "Precision", "Probe", "ProbeVerdict", "Problem", "ProductOf", "RandomLabels", "RateOf", "Reaches",
-    "Readout", "Recorded", "Relabel", "Relu", "ResNet", "Results", "Role", "Roles", "Rows", "Run", "Same",
-    "SampledBias", "Samples", "Scale", "Schedule", "SecondsRatio", "Series", "Share", "Sign", "Signature", "Signs",
-    "SingleIndex", "Site", "Split", "State", "Status", "Step", "StepDecay", "Store", "Stream", "Study", "Summary",
-    "SwapRow", "Sweep", "Tanh", "Task", "Text", "TimeGap", "TimeGapRatio", "TimeRatio", "TimeToTarget",
-    "TotalCostRatio", "Trace", "Traces", "TransferEmbedding", "TransferFirstLayer", "TransferredEmbedding",
-    "Transformation", "Transformer", "TwoSet", "Typical", "Validation", "Vectors", "Verdict", "View", "WarmUp",
-    "WarmUpStableDecay", "When", "Whiten", "Within", "XorClusters", "ZeroMean", "above", "balance_layers", "below",
-    "bootstrap", "class_accuracy", "closed", "cold", "draw_curve", "draw_lines", "draw_panels", "estimate_exponent",
-    "house_style", "merge_embedding", "mup_groups", "named_link", "open_store", "param_groups", "plan_batch", "probe",
-    "probe_batch", "rates", "repeat_first", "roles", "sign_accuracy", "train", "trained", "transfer_embedding", "warm",
+    "AttentionOnly", "AutoPhases", "Axis", "Batch", "BatchProbe", "BatchVerdict", "Best", "Binary", "Budget",
+    "ByRole", "Carry", "Claim", "Committee", "Computed", "Constant", "ConvNet", "Correlation", "CorrelationLoss",
+    "Cosine", "Cost", "CrossEntropy", "Decay", "DecisionList", "Distance", "Embedding", "Erf", "Estimate", "Every",
+    "Exponential", "Final", "FinalDifference", "FinalMean", "FinalRatio", "First", "Fixed", "Found", "Fourier",
+    "FourierSpectrum", "Fresh", "From", "FullBatch", "Gain", "Geometric", "GradientFilter", "HeadstartError",
+    "Hermite", "HermiteSum", "Hinge", "Hook", "Images", "InBall", "InContextRegression", "Init", "InitScale",
+    "InverseGap", "Keep", "Kind", "Knobs", "LayerScale", "Line", "Linearised", "Link", "Logistic", "Loss",
+    "LossSchedule", "LowRankEmbedding", "MadeImages", "Measure", "MergeEmbedding", "Method", "Metric", "Model",
+    "ModularArithmetic", "MuP", "MultiIndex", "MultiLink", "NTKChange", "Objective", "OnSphere", "OneHot", "Online",
+    "Operation", "Optimizer", "Overlaps", "Panel", "Parameter", "Parity", "Phase", "PhaseLoss", "PhaseSchedule",
+    "PhasedBatchSampler", "PhasedLoader", "Phases", "Plan", "Precision", "Probe", "ProbeVerdict", "Problem",
+    "ProductOf", "RandomLabels", "RateOf", "Reaches", "Readout", "Recorded", "Relabel", "Relu", "ResNet", "Results",
+    "Role", "Roles", "Rows", "Run", "Same", "SampledBias", "Samples", "Scale", "Schedule", "SecondsRatio", "Series",
+    "Share", "Sign", "Signature", "Signs", "SingleIndex", "Site", "Split", "StabilityReport", "State", "Status",
+    "Step", "StepDecay", "Store", "Stream", "Study", "Summary", "SwapRow", "Sweep", "Tanh", "Task", "Text",
+    "TimeGap", "TimeGapRatio", "TimeRatio", "TimeToTarget", "TotalCostRatio", "Trace", "Traces",
+    "TransferEmbedding", "TransferFirstLayer", "TransferredEmbedding", "Transformation", "Transformer", "TwoSet",
+    "Typical", "Validation", "Vectors", "Verdict", "View", "WarmUp", "WarmUpStableDecay", "When", "Whiten",
+    "Within", "XorClusters", "ZeroMean", "above", "balance_layers", "below", "bootstrap", "class_accuracy",
+    "closed", "cold", "draw_curve", "draw_lines", "draw_panels", "estimate_exponent", "house_style",
+    "merge_embedding", "mup_groups", "named_link", "open_store", "param_groups", "plan_batch", "probe",
+    "probe_batch", "rates", "repeat_first", "roles", "sign_accuracy", "stability", "train", "trained",
+    "transfer_embedding", "warm",
 ]
 # fmt: on
 

@@ -47,6 +47,18 @@ def test_digits_are_probed(capsys, monkeypatch):
     assert "Cost: " in capsys.readouterr().out
 
 
+def test_a_loop_of_ones_own_is_looked_at_and_goes_on_after_a_stop(capsys, tmp_path):
+    pytest.importorskip("sklearn")
+    module = example("stability")
+    report = module.main(steps=12, pairs=2, store=str(tmp_path))
+    assert report.deterministic
+    assert report.cost.num_trainings == 2 * 2 * 3 + 1 + 3 * 3 + 1  # a third copy has an S of its own
+    assert any(each.values["distance"] > 0 for each in report.pairs)  # not every row is seen in so few steps
+    assert all(each.values["distance"] > 1 for each in report.reordered if each.change.step == 0)
+    assert module.main(steps=12, pairs=2, store=str(tmp_path)).cost.num_trainings == 0
+    assert "Deterministic: " in capsys.readouterr().out
+
+
 def test_the_character_model_learns_and_a_stop_in_the_middle_changes_nothing():
     module = example("characters")
     losses = module.main(steps=40)

@@ -31,19 +31,13 @@ def fingerprint(problem: Problem, data: Split, factory: Any, device: str, seen: 
     The code is the file that defines the factory. Of the rows, those of a TensorDataset all count, of others 64. `seen`
     are the test metrics of the first steps, of which four digits count.
     """
-    import torch
-
     code = source_file(factory)
-    rows = hashlib.blake2b(digest_size=16)
-    for tensor in _tensors(_some_rows(problem)):
-        rows.update(f"{tuple(tensor.shape)}{tensor.dtype}".encode())
-        rows.update(tensor.detach().cpu().reshape(-1).view(torch.uint8).numpy().tobytes())
     with seeded(0), asking("Problem(model=...)"):
         model = problem.model()
     optimizer = problem.build_optimizer(model.parameters(), problem.lr)
     parts = {
         "code": None if code is None else hashlib.sha256(code.read_bytes()).hexdigest(),
-        "rows": [len(problem.dataset), data.num_train, sum(num for num, _ in data.test), rows.hexdigest()],
+        "rows": [len(problem.dataset), data.num_train, sum(num for num, _ in data.test), rows_digest(problem)],
         "model": [f"{name} {tuple(p.shape)} {p.dtype}" for name, p in model.named_parameters()],
         "optimizer": f"{type(optimizer).__qualname__} {getattr(optimizer, 'defaults', None)}",
         "batch": problem.batch_size,
@@ -51,6 +45,17 @@ def fingerprint(problem: Problem, data: Split, factory: Any, device: str, seen: 
         "seen": [f"{value:.4g}" for value in seen],
     }
     return identity(canonical(parts))
+
+
+def rows_digest(problem: Problem) -> str:
+    """What rows are known by: those of a TensorDataset all count, of others 64."""
+    import torch
+
+    rows = hashlib.blake2b(digest_size=16)
+    for tensor in _tensors(_some_rows(problem)):
+        rows.update(f"{tuple(tensor.shape)}{tensor.dtype}".encode())
+        rows.update(tensor.detach().cpu().reshape(-1).view(torch.uint8).numpy().tobytes())
+    return rows.hexdigest()
 
 
 def _some_rows(problem: Problem) -> Any:
