@@ -7,7 +7,18 @@ import numpy as np
 import pytest
 
 from headstart.core.errors import HeadstartError
-from headstart.studies.stability import MaximumExponent, PairKnobs, groups, of_pairs
+from headstart.studies.stability import (
+    MaximumExponent,
+    PairKnobs,
+    connectivity,
+    controls,
+    groups,
+    iterations,
+    networks,
+    of_pairs,
+)
+from headstart.studies.stability._settings import LAPTOP as LAPTOP_OF_NETWORKS
+from headstart.studies.stability._settings import NAMES
 from headstart.studies.stability.logistic import LAPTOP, PAPER, computed, without_swap
 
 KNOBS = PairKnobs(num_seeds=2, sizes=(100, 200, 400), num_pairs=5, group=2, resamples=20)
@@ -69,6 +80,90 @@ def test_the_laptop_preset_is_the_paper_s_for_fewer_steps():
     parts = computed(PAPER, {})
     assert sum(part.num_pairs for name, part in parts.items() if name.startswith("pairs")) == 5 * 90 * 3
     assert not parts["no_swap"].swapped
+
+
+def test_studies_of_networks_take_the_same_pairs_so_that_a_store_computes_them_once():
+    laptop = networks.STUDY.presets["laptop"]
+    shared = networks.computed(laptop, {})
+    assert len(shared) == 3 * len(laptop.sizes) * laptop.num_pairs * laptop.num_seeds
+    for study in (connectivity, iterations, controls):
+        own = study.computed(study.STUDY.presets["laptop"], {})
+        common = set(own) & set(shared)
+        assert len(common) >= 2 * 3 * laptop.num_pairs
+        assert all(own[name] == shared[name] for name in common)
+
+
+def test_the_paper_preset_of_networks_is_table_2_1():
+    part = networks.computed(networks.STUDY.presets["paper"], {})["2b_15000_0_0"]
+    assert (part.run.optimizer.lr, part.run.optimizer.momentum, part.run.batch.size) == (0.1, 0.9, 128)
+    factors = part.run.optimizer.schedule.factors(part.run.budget.steps)
+    assert [factors[step] for step in (31_999, 32_000, 48_000)] == pytest.approx([1, 0.1, 0.01])
+    assert (part.run.model.depth, part.record[-1], part.interpolate, part.run.task.num_test) == (
+        20,
+        100_000,
+        76,
+        10_000,
+    )
+    longer = iterations.computed(iterations.STUDY.presets["paper"], {})["longer_2b_15000_0_0"].run
+    assert longer.budget.steps == 150_000
+    assert np.array_equal(longer.optimizer.schedule.factors(150_000)[:100_000], factors)
+
+
+def curves(**changes):
+    """Pairs of networks whose loss falls like 1000 / steps, with stability m^-0.5 and a gap of steps / m."""
+    k = iterations.Knobs(**{**LAPTOP_OF_NETWORKS, "num_pairs": 5, "resamples": 20, **changes})
+    steps, found = np.array(k.looks), {}
+    for name in NAMES:
+        for group, size, _, _, _ in groups(k, name):
+            found[group] = {
+                "step": steps,
+                "train_loss": (size / 250 * 20.0 / steps)[None],
+                "stability": np.full((1, len(steps)), size**-0.5),
+                "loss_gap": (steps / size)[None],
+            }
+    return Fake(k, found)
+
+
+def test_a_stop_by_epochs_or_by_loss_is_later_for_larger_sets():
+    seen = curves()
+    gaps = {s: iterations.stopped(seen, "2a", "loss_gap", s)[0, :, 0] for s in ("half", "steps", "epochs", "loss")}
+    assert gaps["half"].tolist() == [500 / m for m in seen.knobs.sizes]
+    assert gaps["steps"].tolist() == [1000 / m for m in seen.knobs.sizes]
+    assert gaps["epochs"].tolist() == [1.0] * 4
+    steps = gaps["loss"] * seen.knobs.sizes  # the first look at a loss of 0.1 or less: 200, 320, 512 and 800 steps
+    assert steps == pytest.approx([250, 400, 640, 800])
+    assert iterations.Stopped("2a", "steps")(seen).value == pytest.approx(0.5)
+    assert iterations.Stopped("2a", "epochs")(seen).value == pytest.approx(-0.5)
+    assert iterations.Stopped("2a", "epochs", over_steps=True)(seen).value == pytest.approx(-1.0)
+    assert iterations.OtherRange("2a")(seen).value == pytest.approx(0.0)
+
+
+def test_barriers_are_those_of_the_size_and_split_asked_for():
+    k = connectivity.Knobs(**{**LAPTOP_OF_NETWORKS, "num_pairs": 3, "resamples": 20})
+    alpha, found = np.array([-1, 0, 0.5, 1, 2.0]), {}
+    for name, deep in zip(NAMES, (0.01, 0.05, 0.3), strict=True):
+        for group, size, _, _, _ in groups(k, name):
+            fall = deep if size == 1000 else 0.0
+            found[group] = {"alpha": alpha, "train_accuracy": np.array([[0, 0.9, 0.9 - fall, 0.9, 0]]),
+                            "test_accuracy": np.array([[0, 0.5, 0.5, 0.5, 0]])}  # fmt: skip
+    seen = Fake(k, found)
+    assert connectivity.Barrier("2b")(seen).value == pytest.approx(0.3)
+    assert connectivity.Barrier("2b", "2a")(seen).value == pytest.approx(0.25)
+    beside = connectivity.Barrier("1a").beside(seen)
+    assert [beside[name].value for name in ("test accuracy", "smallest size", "share connected")] == [0, 0, 1]
+
+
+def test_a_nudge_is_compared_with_the_swap_of_the_same_pair():
+    k = controls.Knobs(**{**LAPTOP_OF_NETWORKS, "num_pairs": 3, "resamples": 20})
+    found = {}
+    for name in NAMES:
+        for number, (group, size, _, _, _) in enumerate(groups(k, name)):
+            if size == 1000:
+                swapped = np.full((1, len(k.looks)), 1.0 + number)
+                found[group] = {"step": np.array(k.looks), "distance": swapped}
+                found[f"nudged_{group}"] = {"step": np.array(k.looks), "distance": 0.8 * swapped}
+    estimate = controls.NudgeOverSwap("1a", "distance")(Fake(k, found))
+    assert (estimate.value, estimate.low, estimate.high) == pytest.approx((0.8, 0.8, 0.8))
 
 
 def test_the_control_sees_any_difference():

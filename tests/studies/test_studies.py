@@ -26,6 +26,7 @@ QUICK = {
     "stability/logistic",
     "decision_lists/one_step",
     "decision_lists/w_only",
+    "stability/connectivity",
 }
 USERS_STUDY = Path(__file__).parent / "users_study.py"
 PRESETS = ("smoke", "laptop", "desk", "paper")

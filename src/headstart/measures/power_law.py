@@ -1,5 +1,6 @@
 """Power laws: fits of a x^b, and exponents of medians."""
 
+import warnings
 from dataclasses import dataclass
 from typing import Any
 
@@ -28,7 +29,7 @@ def fit_power_law(x: ArrayLike, y: ArrayLike, logs: bool = False) -> PowerLaw:
     Least squares of y weigh the largest y most: of the sizes of a decaying law, the smallest decide. In logarithms all
     count alike. It is not a number where a y is not above 0, or where there is no fit.
     """
-    from scipy.optimize import curve_fit
+    from scipy.optimize import OptimizeWarning, curve_fit
 
     places, values = np.asarray(x, dtype=np.float64), np.asarray(y, dtype=np.float64)
     if places.ndim != 1 or values.shape != places.shape or len(np.unique(places)) < 2 or not (places > 0).all():
@@ -40,7 +41,9 @@ def fit_power_law(x: ArrayLike, y: ArrayLike, logs: bool = False) -> PowerLaw:
     factor = float(np.exp(height))
     if not logs:
         try:
-            (factor, slope), _ = curve_fit(_law, places / middle, values, p0=(factor, slope))
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", OptimizeWarning)  # of a covariance that is not used
+                (factor, slope), _ = curve_fit(_law, places / middle, values, p0=(factor, slope))
         except RuntimeError:  # no convergence
             return PowerLaw(float("nan"), float("nan"))
     return PowerLaw(float(factor / middle**slope), float(slope))

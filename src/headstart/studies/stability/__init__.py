@@ -5,7 +5,7 @@ their maxima for claims, and the panels of the thesis. A part of pairs has array
 and, by the names of `compare_pair`, [pairs, t]. The seeds of a study are its trials.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -53,50 +53,56 @@ class PairKnobs(lab.Knobs):
             raise HeadstartError(f"sizes={self.sizes!r}: give at least two, in order")
 
 
-def groups(k: PairKnobs) -> Iterator[tuple[str, int, int, int, int]]:
-    """Of each group of pairs: its name, its size, its trial, the number of its first pair, and how many it has."""
+def groups(k: PairKnobs, kind: str = "pairs") -> Iterator[tuple[str, int, int, int, int]]:
+    """Of each group of pairs: its name, its size, its trial, the number of its first pair, and how many it has.
+
+    Names of groups begin with their kind, one for each setting that a study compares.
+    """
     for size in k.sizes:
         for trial in range(k.first_seed, k.first_seed + k.num_seeds):
             for begin in range(k.first_pair, k.first_pair + k.num_pairs, k.group):
                 num = min(k.group, k.first_pair + k.num_pairs - begin)
-                yield f"pairs_{size}_{trial}_{begin}", size, trial, _PAIRS_PER_SIZE * size + begin, num
+                yield f"{kind}_{size}_{trial}_{begin}", size, trial, _PAIRS_PER_SIZE * size + begin, num
 
 
-def of_pairs(results: lab.Results, quantity: str, record: int = -1) -> Floats:
-    """What the pairs say at a record, the last by default: [trials, sizes, pairs]."""
+def of_pairs(results: lab.Results, quantity: str, record: int | Mapping[int, int] = -1, kind: str = "pairs") -> Floats:
+    """What the pairs say at a record, the last by default, or at one of each size: [trials, sizes, pairs]."""
     k = results.knobs
     found: dict[tuple[int, int], list[Floats]] = {}
-    for name, size, trial, _, _ in groups(k):
-        found.setdefault((trial, size), []).append(results.computed[name][quantity][:, record])
+    for name, size, trial, _, _ in groups(k, kind):
+        at = record if isinstance(record, int) else record[size]
+        found.setdefault((trial, size), []).append(results.computed[name][quantity][:, at])
     trials = range(k.first_seed, k.first_seed + k.num_seeds)
     return np.array([[np.concatenate(found[trial, size]) for size in k.sizes] for trial in trials])
 
 
-def recorded_steps(results: lab.Results) -> NDArray[np.int64]:
+def recorded_steps(results: lab.Results, kind: str = "pairs") -> NDArray[np.int64]:
     """The steps at which pairs were looked at."""
-    return np.asarray(results.computed[next(groups(results.knobs))[0]]["step"])
+    return np.asarray(results.computed[next(groups(results.knobs, kind))[0]]["step"])
 
 
 @dataclass(frozen=True)
 class MaximumExponent:
     """b of the maximum over pairs of a quantity ~ m^b, its mean over trials; or less that of another.
 
-    95% by the k-out-of-n bootstrap over pairs, see `headstart.measures.maxima`. Beside it: the standard deviation of
-    the resamples, from the least trial to the largest, the fit in logarithms, the 90% quantile of the pairs instead of
-    their maximum and, of stability, z left out of the test rows.
+    95% by the k-out-of-n bootstrap over pairs, see `headstart.measures.maxima`. With `logs` it is fitted in logarithms.
+    Beside it: the standard deviation of the resamples, from the least trial to the largest, the other fit, the 90%
+    quantile of the pairs instead of their maximum and, of stability, z left out of the test rows.
     """
 
     quantity: str
     less: str | None = None
     floor: float = -float("inf")
     record: int = -1
+    kind: str = "pairs"
+    logs: bool = False
 
     arms: ClassVar[tuple[str, ...]] = ()
 
     def _found(self, results: lab.Results, quantity: str, **how: Any) -> Any:
-        values = of_pairs(results, quantity, self.record)
-        less = None if self.less is None else of_pairs(results, self.less, self.record)
-        maxima = Maxima(resamples=results.knobs.resamples, **how)
+        values = of_pairs(results, quantity, self.record, self.kind)
+        less = None if self.less is None else of_pairs(results, self.less, self.record, self.kind)
+        maxima = Maxima(**{"logs": self.logs, "resamples": results.knobs.resamples, **how})
         return exponent_of_maxima(results.knobs.sizes, values, less, maxima, self.floor)
 
     def __call__(self, results: lab.Results) -> lab.Estimate:
@@ -110,7 +116,9 @@ class MaximumExponent:
         out = {
             "bootstrap sd": lab.Estimate(*(found.sd,) * 3),
             "least to largest trial": lab.Estimate(found.estimate.value, min(found.trials), max(found.trials)),
-            "fit in logarithms": self._found(results, self.quantity, logs=True).estimate,
+            "curve_fit" if self.logs else "fit in logarithms": self._found(
+                results, self.quantity, logs=not self.logs
+            ).estimate,
             "90% quantile": self._found(results, self.quantity, quantile=0.9).estimate,
         }
         if self.quantity in ("stability", "mean_stability"):
@@ -118,9 +126,12 @@ class MaximumExponent:
         return out
 
 
-def draw_pairs(ax: "Axes", results: lab.Results, quantity: str, title: str, fitted: bool = True) -> None:
+def draw_pairs(
+    ax: "Axes", results: lab.Results, quantity: str, title: str, fitted: bool = True, record: int = -1,
+    kind: str = "pairs",
+) -> None:  # fmt: skip
     """A panel of the thesis: the pairs of the first trial, their maximum at each size, and a m^b by `curve_fit`."""
-    sizes, values = results.knobs.sizes, of_pairs(results, quantity)[0]
+    sizes, values = results.knobs.sizes, of_pairs(results, quantity, record, kind)[0]
     tops = values.max(axis=1)
     ax.plot(np.repeat(sizes, values.shape[1]), values.ravel(), ".", color=lab.cold(1), markersize=2.5, alpha=0.6)
     ax.plot(sizes, tops, "o", color=lab.warm(), markersize=4)
