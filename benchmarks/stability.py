@@ -1,11 +1,13 @@
 """Pairs S, S' by us, PyTorch and torch.func: `python -m benchmarks.stability [--quick] [--json]`.
 
 Logistic regressions on 784 pixels, SGD, batches of 128, as in On the Algorithmic Stability of SGD: two models that
-differ in one training row. All take one thread of one core and the same rows in the same order, without evaluation.
-The loop is what people write, one model after the other: a Linear layer, autograd and SGD; beside it the same with the
+differ in one training row. All take one thread of one core and the same rows in the same order, without evaluation. The
+loop is what people write, one model after the other: a Linear layer, autograd and SGD; beside it the same with the
 gradient by hand, and torch.func's vmap over the models of one or of several pairs. Peers have their pixels in float32,
-made once. Times are CPU microseconds per step of a pair, the least of several turns that every contestant takes after
-the other; of the ways of a contestant the fastest counts.
+made once. Beside them networks with batch norm on small images, SGD with momentum: ours is a pair as grouped
+convolutions, the loop is one run after the other, and vmap is torch.func over both. Times are CPU microseconds per step
+of a pair, the least of several turns that every contestant takes after the other; of the ways of a contestant the
+fastest counts.
 """
 
 import argparse
@@ -18,14 +20,16 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch.func import grad, vmap
-from torch.nn.functional import softplus
+from torch.func import functional_call, grad, stack_module_state, vmap
+from torch.nn.functional import cross_entropy, softplus
 
+import headstart as hs
 from headstart.core.kernels.compile import kernels
 from headstart.engines.loop import one_thread
+from headstart.engines.pairs.networks import NetworkPair, Training
 
-# How many times faster than the loop ours must be.
-LOOP_BAR = 10.0
+# How many times faster than the loop ours must be, and a pair of networks than two runs.
+LOOP_BAR, NETWORK_BAR = 10.0, 1.3
 RATE, SCALE = 0.1, 1 / 255
 
 
@@ -182,6 +186,119 @@ def _loss(w: torch.Tensor, b: torch.Tensor, x: torch.Tensor, y: torch.Tensor) ->
 
 
 @dataclass(frozen=True)
+class NetworkSetting:
+    """Pairs of networks on images of a study."""
+
+    name: str
+    width: int = 8
+    depth: int = 4
+    channels: int = 1
+    side: int = 14
+    batch: int = 32
+    size: int = 640
+
+    @property
+    def part(self) -> NetworkPair:
+        """The pair, with steps enough."""
+        run = hs.Run(
+            hs.MadeImages(self.size, 50, self.side, self.channels),
+            hs.ConvNet(self.width, self.depth),
+            hs.Fixed(self.size, replacement=False),
+            hs.CrossEntropy(),
+            hs.SGD(0.03, momentum=0.9),
+            hs.Batch(self.batch),
+            budget=hs.Budget(10**6, 10**6),
+        )
+        return NetworkPair(run, 0, (0,))
+
+
+class NetworkContestant(Contestant):
+    """Takes steps of a pair of networks, the rows and their order made before."""
+
+    def __init__(self, setting: NetworkSetting) -> None:
+        self.part, self.step = setting.part, 0
+        run = self.part.run
+        self.run = run
+        rows = [hs.SwapRow(run.task, self.part.pair, swapped).population(0) for swapped in (False, True)]
+        self.x, self.y = (torch.from_numpy(np.stack([getattr(r, name) for r in rows])) for name in ("x", "y"))
+        self.course = run.plan.course(run.batch, run.budget.steps)
+        self.fresh = {name: torch.from_numpy(value) for name, value in run.fresh_weights().items()}
+        self.block = torch.empty(0)
+
+    def advance(self, num_steps: int) -> int:
+        """So many steps."""
+        for _ in range(num_steps):
+            if self.step % 256 == 0:
+                self.block = torch.from_numpy(self.course.ids(self.course.start(0), self.step, 256)).reshape(256, -1)
+            self.one_step(self.step % 256)
+            self.step += 1
+        return num_steps
+
+    def module(self) -> torch.nn.Module:
+        """One network at its start."""
+        module = self.run.model.module(self.run.task.signature)
+        module.load_state_dict(self.fresh, strict=False)
+        return module
+
+
+class Grouped(NetworkContestant):
+    """Ours: grouped convolutions."""
+
+    def __init__(self, setting: NetworkSetting) -> None:
+        super().__init__(setting)
+        self.training = Training(self.part)
+
+    def advance(self, num_steps: int) -> int:
+        self.training.advance(self.training.step + num_steps)
+        return num_steps
+
+    def found(self) -> np.ndarray:
+        return np.stack([np.concatenate([w.ravel() for w in s.weights.values()]) for s in self.training.states()])
+
+
+class TwoRuns(NetworkContestant):
+    """One network after the other, autograd, SGD."""
+
+    def __init__(self, setting: NetworkSetting) -> None:
+        super().__init__(setting)
+        self.models = [self.module() for _ in range(2)]
+        self.optimizers = [torch.optim.SGD(m.parameters(), lr=0.03, momentum=0.9) for m in self.models]
+
+    def one_step(self, step: int) -> None:
+        rows = self.block[step]
+        for x, y, model, optimizer in zip(self.x, self.y, self.models, self.optimizers, strict=True):
+            optimizer.zero_grad()
+            cross_entropy(model(x[rows]), y[rows]).backward()
+            optimizer.step()
+
+    def found(self) -> np.ndarray:
+        return np.stack([torch.cat([p.detach().flatten() for p in m.parameters()]).numpy() for m in self.models])
+
+
+class NetworkVmap(NetworkContestant):
+    """torch.func over both networks."""
+
+    def __init__(self, setting: NetworkSetting) -> None:
+        super().__init__(setting)
+        self.base = self.module()
+        weights, self.buffers = stack_module_state([self.module() for _ in range(2)])
+        self.weights = {name: value.detach() for name, value in weights.items()}
+        self.moments = {name: torch.zeros_like(value) for name, value in self.weights.items()}
+        self.gradients = vmap(grad(self._loss), (0, 0, 0, 0))
+
+    def _loss(self, weights: Any, buffers: Any, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        return cross_entropy(functional_call(self.base, (weights, buffers), (x,)), y)
+
+    def one_step(self, step: int) -> None:
+        rows = self.block[step]
+        for name, g in self.gradients(self.weights, self.buffers, self.x[:, rows], self.y[:, rows]).items():
+            self.weights[name].sub_(self.moments[name].mul_(0.9).add_(g), alpha=0.03)
+
+    def found(self) -> np.ndarray:
+        return torch.cat([value.flatten(1) for value in self.weights.values()], dim=1).numpy().copy()
+
+
+@dataclass(frozen=True)
 class Row:
     """CPU microseconds per step of a pair of ours and of each peer at its best, and how it was set up."""
 
@@ -202,14 +319,21 @@ class Row:
         return min(self.peers.values()) / self.ours
 
 
-def settings(quick: bool = False) -> list[Setting]:
+def settings(quick: bool = False) -> list[Setting | NetworkSetting]:
     """The rows of the table."""
     small, large = Setting("logistic pair, 800 rows", 800), Setting("logistic pair, 12,800 rows", 12_800)
-    return [small] if quick else [small, large]
+    digits, colours = NetworkSetting("network pair, 14 x 14"), NetworkSetting("network pair, 16 x 16 x 3", 8, 4, 3, 16)
+    return [small, digits] if quick else [small, large, digits, colours]
 
 
-def contestants(setting: Setting) -> dict[str, dict[str, Callable[[], Contestant]]]:
+def contestants(setting: Setting | NetworkSetting) -> dict[str, dict[str, Callable[[], Contestant]]]:
     """By name and way, how to make each."""
+    if isinstance(setting, NetworkSetting):
+        return {
+            "ours": {"grouped": lambda: Grouped(setting)},
+            "loop": {"two runs": lambda: TwoRuns(setting)},
+            "vmap": {"of both": lambda: NetworkVmap(setting)},
+        }
     stacks = {f"{n} pairs": (lambda n=n: TorchVmap(setting, n)) for n in (1, 4)}
     return {
         "ours": {"fused": lambda: Ours(setting)},
@@ -231,7 +355,7 @@ def microseconds(contestant: Any, seconds: float) -> float:
         steps = max(steps + 1, int(steps * min(8.0, seconds / max(taken, 1e-6))))
 
 
-def measure(setting: Setting, seconds: float, repeats: int, say: Callable[[str], None]) -> Row:
+def measure(setting: Setting | NetworkSetting, seconds: float, repeats: int, say: Callable[[str], None]) -> Row:
     """Every way of a contestant once, then the fastest of each in turns."""
     chosen: dict[str, tuple[float, str, Contestant]] = {}
     for name, ways in contestants(setting).items():
@@ -247,7 +371,8 @@ def measure(setting: Setting, seconds: float, repeats: int, say: Callable[[str],
         for name, (_, _, contestant) in chosen.items():
             times[name].append(microseconds(contestant, seconds))
     best = {name: min(found) for name, found in times.items()}
-    return Row(setting.name, best.pop("ours"), best, {name: way for name, (_, way, _) in chosen.items()})
+    bar = NETWORK_BAR if isinstance(setting, NetworkSetting) else LOOP_BAR
+    return Row(setting.name, best.pop("ours"), best, {name: way for name, (_, way, _) in chosen.items()}, bar)
 
 
 def table(rows: list[Row]) -> str:
@@ -255,7 +380,8 @@ def table(rows: list[Row]) -> str:
     peers = list(rows[0].peers)
     lines = [f"{'':28}" + "".join(f"{name:>9}" for name in ("ours", *peers)) + f"{'/ loop':>9}{'/ best':>9}"]
     for row in rows:
-        times = "".join(f"{value:>9.3g}" for value in (row.ours, *row.peers.values()))
+        cells = (row.ours, *(row.peers.get(name) for name in peers))
+        times = "".join(f"{'' if value is None else f'{value:.3g}':>9}" for value in cells)
         lines.append(f"{row.setting:28}{times}{row.over_loop:>9.2f}{row.over_best:>9.2f}")
     return "\n".join(lines)
 

@@ -94,7 +94,7 @@ class NetworkPair:
         test_accuracy [1, p].
         """
         with one_thread():
-            training = _Training(self)
+            training = Training(self)
             between, seen = self.record[-1] if self.interpolate_step is None else self.interpolate_step, []
             line: dict[str, NDArray[np.generic]] = {}
             for step in self.record:
@@ -138,8 +138,8 @@ def _check_run(run: Run) -> None:
         )
 
 
-class _Training:
-    """A pair under way."""
+class Training:
+    """A pair under way: two networks as one, their rows, and the optimizer of both."""
 
     def __init__(self, part: NetworkPair) -> None:
         self.part, self.step, self.seed = part, 0, part.run.seed

@@ -117,7 +117,7 @@ SMOKE: dict[str, Any] = {
     "num_pairs": 2,
     "scale": MADE,
     "test": 60,
-    "iterations": 40,
+    "iterations": 24,
     "points": 7,
     "resamples": 20,
 }
