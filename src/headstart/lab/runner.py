@@ -15,7 +15,7 @@ from headstart.engines import Engine, Interrupted, Job, Outcome, choose
 from headstart.lab.progress import Progress, Silent
 from headstart.lab.starts import Key, begin, pending
 from headstart.lab.store import Keep, Store
-from headstart.lab.workers import WORKER_LOST, Group, WorkerLost, Workers
+from headstart.lab.workers import WORKER_LOST, Group, WorkerLost, Workers, advanced
 from headstart.measures import Measure
 from headstart.run import At, Run
 
@@ -213,7 +213,7 @@ def execute(
             for future in wait(under_way, timeout=0.2, return_when=FIRST_COMPLETED).done:
                 finished += work.finish(future.result(), under_way[future])
                 del under_way[future]
-            done += sum(message.seconds for message in pool.messages())
+            done += advanced(pool.messages())
             progress.update(done, f"{finished}/{len(work.todo)} runs")
     except WorkerLost:
         raise HeadstartError(WORKER_LOST) from None

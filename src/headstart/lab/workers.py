@@ -9,7 +9,7 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor, ThreadPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
@@ -50,6 +50,16 @@ class Advanced:
     seconds: float
 
 
+# What workers say on the way: a union of small frozen dataclasses, told apart by their type.
+Message = Advanced
+Say = Callable[[Message], None]
+
+
+def advanced(messages: Iterable[Message]) -> float:
+    """The estimated seconds of work that messages say were done."""
+    return sum(message.seconds for message in messages if isinstance(message, Advanced))
+
+
 class WorkerLost(Exception):
     """A worker died before it answered, perhaps for want of memory."""
 
@@ -67,7 +77,7 @@ class Workers(Protocol):
         """Do work that can be pickled and that holds the interpreter; the future may raise WorkerLost."""
         ...
 
-    def messages(self) -> list[Advanced]:
+    def messages(self) -> list[Message]:
         """What the workers have said since this was last asked."""
         ...
 
@@ -85,7 +95,7 @@ class Workers(Protocol):
 class _Meter:
     """Adds up estimated seconds as runs advance, and says so now and then; answers whether to stop."""
 
-    def __init__(self, group: Group, say: Callable[[Advanced], None], stop: Any) -> None:
+    def __init__(self, group: Group, say: Say, stop: Any) -> None:
         self.say, self.stop = say, stop
         self.per_step = [group.seconds / job.run.budget.steps for job in group.jobs]
         self.last = [0] * len(group.jobs)
@@ -110,7 +120,7 @@ class _Meter:
         self.unsaid, self.said = 0.0, time.monotonic()
 
 
-def _train(group: Group, say: Callable[[Advanced], None], stop: Any) -> list[Outcome]:
+def _train(group: Group, say: Say, stop: Any) -> list[Outcome]:
     meter, outcomes = _Meter(group, say, stop), []
     try:
         for outcome in group.engine.train(group.jobs, group.device, meter):
@@ -121,14 +131,14 @@ def _train(group: Group, say: Callable[[Advanced], None], stop: Any) -> list[Out
     return outcomes
 
 
-def _drained(queue: Any) -> list[Advanced]:
+def _drained(queue: Any) -> list[Message]:
     said = []
     while not queue.empty():
         said.append(queue.get())
     return said
 
 
-def in_worker() -> tuple[Callable[[Advanced], None], Callable[[], bool]]:
+def in_worker() -> tuple[Say, Callable[[], bool]]:
     """For work given to `Parallel.call`, in its process: how it says how far it is, and asks whether to stop."""
     assert _shared is not None
     say, stop = _shared
@@ -141,7 +151,7 @@ class Serial:
     slots = 1
 
     def __init__(self) -> None:
-        self.queue: SimpleQueue[Advanced] = SimpleQueue()
+        self.queue: SimpleQueue[Message] = SimpleQueue()
         self.stopping = threading.Event()
 
     def submit(self, group: Group) -> "Future[list[Outcome]]":
@@ -157,7 +167,7 @@ class Serial:
             future.set_exception(error)
         return future
 
-    def messages(self) -> list[Advanced]:
+    def messages(self) -> list[Message]:
         """What was said since this was last asked."""
         return _drained(self.queue)
 
@@ -230,7 +240,7 @@ class Parallel:
         _start_tracker()
         self.context = multiprocessing.get_context("spawn")
         self.queue, self.stopping = self.context.SimpleQueue(), self.context.Event()
-        self.local: SimpleQueue[Advanced] = SimpleQueue()
+        self.local: SimpleQueue[Message] = SimpleQueue()
 
     @cached_property
     def threads(self) -> ThreadPoolExecutor:
@@ -255,7 +265,7 @@ class Parallel:
         """Queue it for a process."""
         return _in_our_words(self.processes.submit, work)
 
-    def messages(self) -> list[Advanced]:
+    def messages(self) -> list[Message]:
         """What was said since this was last asked."""
         return _drained(self.local) + _drained(self.queue)
 
