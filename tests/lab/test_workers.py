@@ -10,7 +10,7 @@ from small_runs import numbered_run, parity_run
 import headstart as hs
 from headstart.engines import Interrupted, Job, choose
 from headstart.lab.runner import execute
-from headstart.lab.workers import Group, Parallel, Serial, WorkerLost, workers
+from headstart.lab.workers import Group, Parallel, Recorded, Serial, WorkerLost, advanced, workers
 
 
 def group_of(*runs, seconds=3.0):
@@ -59,16 +59,31 @@ def test_messages_add_up_to_the_estimated_seconds_of_a_group(jobs, run):
     with workers(jobs) as pool:
         outcomes = pool.submit(group_of(*(run.at(seed) for seed in range(4)))).result()
         said = pool.messages()
-        assert sum(message.seconds for message in said) == pytest.approx(4 * 3.0)
+        assert advanced(said) == pytest.approx(4 * 3.0)
         assert pool.messages() == []
     assert [outcome.run.seed for outcome in outcomes] == [0, 1, 2, 3]
+
+
+@pytest.mark.parametrize("run", [parity_run(), numbered_run()], ids=["threads", "processes"])
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_what_runs_record_is_told_on_the_way(jobs, run):
+    with workers(jobs) as pool:
+        (outcome,) = pool.submit(group_of(run.at(5))).result()
+        told = [message for message in pool.messages() if isinstance(message, Recorded)]
+    assert told
+    assert {(each.cell, each.seed) for each in told} == {(run.cell, 5)}
+    trace = outcome.trace
+    for each in told:
+        at = trace.steps.tolist().index(each.cost.steps)
+        assert (each.cost.samples, each.cost.flops) == (trace.samples[at], trace.flops[at])
+        assert each.values == {name: curve[at] for name, curve in trace.values.items()}
 
 
 def test_a_run_that_diverges_is_not_missing_from_the_messages():
     with workers(1) as pool:
         (outcome,) = pool.submit(group_of(parity_run(optimizer=hs.SGD(1e6)))).result()
         assert outcome.trace.status is hs.Status.DIVERGED
-        assert sum(message.seconds for message in pool.messages()) == pytest.approx(3.0)
+        assert advanced(pool.messages()) == pytest.approx(3.0)
 
 
 def test_the_bar_of_runs_without_sources_ends_at_its_total(store):

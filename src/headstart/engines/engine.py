@@ -3,7 +3,7 @@
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from headstart.core.state import Arrays, State
 from headstart.core.trace import Trace
@@ -14,6 +14,19 @@ from headstart.run import At, Run
 
 # Called with (index of the job, step reached); answers whether to stop and keep a checkpoint.
 Watch = Callable[[int, int], bool]
+
+
+@runtime_checkable
+class Listens(Protocol):
+    """A watch that hears records too, as they are made: a page shows them while their runs go on."""
+
+    def due(self) -> bool:
+        """Whether it wants the records of the present step."""
+        ...
+
+    def hear(self, index: int, cost: Cost, values: Mapping[str, float]) -> None:
+        """A record of a job: what it has cost so far, and what was recorded, by name."""
+        ...
 
 
 class Interrupted(Exception):

@@ -20,7 +20,7 @@ from headstart.core.files import replacing
 from headstart.core.state import Arrays, State, load_arrays, save_arrays
 from headstart.core.trace import Status, Trace
 from headstart.core.units import Cost
-from headstart.engines.engine import Interrupted, Job, Outcome, Watch
+from headstart.engines.engine import Interrupted, Job, Listens, Outcome, Watch
 from headstart.engines.lower import Lowered, lower
 from headstart.engines.views import Seen, view_of
 from headstart.plans import Place
@@ -118,6 +118,11 @@ class Member:
         self.rows.append(list(row))
         return True
 
+    @property
+    def latest(self) -> dict[str, float]:
+        """Its last record, by name."""
+        return dict(zip(self.names, self.rows[-1], strict=True))
+
     def wanted(self) -> list[At]:
         """The moments asked for that have come and are not kept yet."""
         return [at for at in self.job.keep if at not in self.kept and self._is_now(at)]
@@ -127,7 +132,7 @@ class Member:
             return self.step == at.step
         assert isinstance(at, Reaches)
         just = self.steps[-1:] == [self.step]
-        return just and reached(self.run, at, dict(zip(self.names, self.rows[-1], strict=True)))
+        return just and reached(self.run, at, self.latest)
 
     def full(self, trained: State) -> State:
         """What an engine knows of a member's state, with where the member stands."""
@@ -139,6 +144,11 @@ class Member:
             "seconds": np.asarray(self.seconds),
         }
         return replace(trained, place=place, counters={**trained.counters, **counted})
+
+    @property
+    def cost(self) -> Cost:
+        """What its steps took so far."""
+        return Cost(self.step, self.samples, self.samples * self.lowered.flops, self.seconds)
 
     def outcome(self, status: Status) -> Outcome:
         """The trace and the kept states."""
@@ -156,10 +166,9 @@ class Member:
             seconds=self.seconds,
             before=self.job.before,
         )
-        cost = Cost(self.step, self.samples, self.samples * self.lowered.flops, self.seconds)
         drawn = self.lowered.course.drawn(self.place, self.step)
         measured = {seen.measure: seen.arrays() for seen in self.seen}
-        return Outcome(run, trace, {at: self.kept.get(at) for at in self.job.keep}, cost, drawn, measured)
+        return Outcome(run, trace, {at: self.kept.get(at) for at in self.job.keep}, self.cost, drawn, measured)
 
     @property
     def _moments(self) -> list[At]:
@@ -318,6 +327,9 @@ def train_together(
             lockstep.retain(active)
             first = members[active[0]]
             _look(members, active, lockstep)
+            if isinstance(watch, Listens) and watch.due():
+                for number in active:
+                    watch.hear(members[number].index, members[number].cost, members[number].latest)
             answers = [watch(members[number].index, step) for number in active] if watch else []
             stop = any(answers)
             if (stop or now - saved > every) and step < end:

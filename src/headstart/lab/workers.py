@@ -9,7 +9,7 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor, ThreadPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
@@ -20,11 +20,15 @@ from queue import SimpleQueue
 from types import TracebackType
 from typing import Any, Protocol, TypeVar
 
+from headstart.core.units import Cost
 from headstart.engines import Engine, Interrupted, Job, Outcome
 
 T = TypeVar("T")
 # A worker says how far it is at most this often, in seconds.
 _SAY_EVERY = 0.1
+# Records are for people who look on: a group tells those of so many of its runs at a time, at most this often, seconds.
+_MOST_HEARD = 16
+_HEAR_EVERY = 0.2
 # A worker that was told to end has this long to write its checkpoints and answer.
 _LAST_SECONDS = 45.0
 WORKER_LOST = (
@@ -50,8 +54,18 @@ class Advanced:
     seconds: float
 
 
+@dataclass(frozen=True)
+class Recorded:
+    """A message: what a run under way has just recorded, and what it has cost so far."""
+
+    cell: str
+    seed: int
+    cost: Cost
+    values: Mapping[str, float]
+
+
 # What workers say on the way: a union of small frozen dataclasses, told apart by their type.
-Message = Advanced
+Message = Advanced | Recorded
 Say = Callable[[Message], None]
 
 
@@ -93,7 +107,7 @@ class Workers(Protocol):
 
 
 class _Meter:
-    """Adds up estimated seconds as runs advance, and says so now and then; answers whether to stop."""
+    """Adds up estimated seconds as runs advance, and says so and some records now and then; answers whether to stop."""
 
     def __init__(self, group: Group, say: Say, stop: Any) -> None:
         self.say, self.stop = say, stop
@@ -101,6 +115,21 @@ class _Meter:
         self.last = [0] * len(group.jobs)
         self.left = group.seconds * len(group.jobs)
         self.unsaid, self.said = 0.0, time.monotonic()
+        self.runs = [job.run for job in group.jobs]
+        self.heard, self.listened = 0, 0.0
+
+    def due(self) -> bool:
+        """Whether the last records told are old enough for more."""
+        if time.monotonic() - self.listened < _HEAR_EVERY:
+            return False
+        self.heard, self.listened = 0, time.monotonic()
+        return True
+
+    def hear(self, index: int, cost: Cost, values: Mapping[str, float]) -> None:
+        """Tell the record of a run, unless enough others were told."""
+        self.heard += 1
+        if self.heard <= _MOST_HEARD:
+            self.say(Recorded(self.runs[index].cell, self.runs[index].seed, cost, values))
 
     def __call__(self, index: int, step: int) -> bool:
         self.unsaid += (step - self.last[index]) * self.per_step[index]
