@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, wait
-from functools import partial
+from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol
 
 from numpy.typing import NDArray
@@ -13,7 +13,7 @@ from headstart.engines import Job, Outcome, choose
 from headstart.lab.progress import Progress
 from headstart.lab.runner import execute
 from headstart.lab.store import Store
-from headstart.lab.workers import WORKER_LOST, WorkerLost, Workers
+from headstart.lab.workers import WorkerLost, Workers
 from headstart.measures import Measure
 from headstart.run import At, Fresh, Run
 
@@ -68,6 +68,26 @@ def trained(runs: Sequence[Run], keep: Sequence[At] = (), measures: Sequence[Mea
     return [out[number] for number in range(len(runs))]
 
 
+@dataclass(frozen=True)
+class Computation:
+    """Work for a worker: what a part computes from these States."""
+
+    part: Computed
+    states: tuple[State | None, ...] = ()
+
+    def __call__(self) -> Arrays:
+        """The arrays by name."""
+        return self.part.compute(*self.states)
+
+    def keep(self, store: Store, arrays: Arrays) -> None:
+        """Store what came of it."""
+        store.add_computed(self.part, arrays)
+
+    def light(self) -> "Computation":
+        """It without the States: enough to `keep` what came of it."""
+        return Computation(self.part)
+
+
 def compute_missing(
     parts: Iterable[Computed], store: Store, pool: Workers, progress: Progress, device: str = "cpu"
 ) -> int:
@@ -84,17 +104,17 @@ def compute_missing(
         while waiting or under_way:
             while waiting and len(under_way) < 2 * pool.slots:
                 part = waiting.pop(0)
-                states = [store.states.get(run, at) for run, at in needs(part)]
-                under_way[pool.call(partial(part.compute, *states))] = part
+                states = tuple(store.states.get(run, at) for run, at in needs(part))
+                under_way[pool.call(Computation(part, states))] = part
             for future in wait(under_way, timeout=0.2, return_when=FIRST_COMPLETED).done:
                 part = under_way.pop(future)
                 store.add_computed(part, future.result())
                 done += part.seconds
             progress.update(done, f"{len(todo) - len(waiting) - len(under_way)}/{len(todo)} computations")
-    except WorkerLost:
-        raise HeadstartError(WORKER_LOST) from None
-    except BaseException:
+    except BaseException as error:
         _drain(under_way, store)
+        if isinstance(error, WorkerLost):
+            raise HeadstartError(str(error)) from None
         raise
     return len(todo)
 

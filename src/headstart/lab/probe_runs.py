@@ -15,7 +15,7 @@ from headstart.lab.probe_problem import Problem, split
 from headstart.lab.probe_store import ProbeStore, fingerprint
 from headstart.lab.probe_training import ProbeCurve, ProbeRun, records_of, seconds_of, train_in_worker, train_run
 from headstart.lab.progress import Progress
-from headstart.lab.workers import WORKER_LOST, Parallel, WorkerLost, advanced
+from headstart.lab.workers import Parallel, WorkerLost, advanced
 
 _RECORDS = 28
 # The test rows of one evaluation: about a fifth of what training between two records costs, within these bounds.
@@ -121,8 +121,8 @@ class Runs:
                 self._advance(advanced(self.pool.messages()))
                 for future in done:
                     self._keep(futures[future], future.result())
-        except WorkerLost:
-            raise HeadstartError(WORKER_LOST) from None
+        except WorkerLost as error:
+            raise HeadstartError(str(error)) from None
         except BaseException:
             self._stop(self.pool, {future: futures[future] for future in pending})
             raise

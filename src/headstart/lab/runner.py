@@ -1,10 +1,11 @@
 """Makes sure that runs are in the store: orders the graph of starts, trains what is missing, keeps what is finished."""
 
 from collections import deque
-from collections.abc import Hashable, Iterable
-from concurrent.futures import FIRST_COMPLETED, Future, wait
+from collections.abc import Hashable, Iterable, Iterator
+from concurrent.futures import Future, wait
 from contextlib import suppress
 from dataclasses import dataclass, field
+from queue import Empty, SimpleQueue
 
 import numpy as np
 
@@ -15,12 +16,12 @@ from headstart.engines import Engine, Interrupted, Job, Outcome, choose
 from headstart.lab.progress import Progress, Silent
 from headstart.lab.starts import Key, begin, pending
 from headstart.lab.store import Keep, Store
-from headstart.lab.workers import WORKER_LOST, Group, WorkerLost, Workers, advanced
+from headstart.lab.workers import Group, Pace, WorkerLost, Workers, advanced
 from headstart.measures import Measure
 from headstart.run import At, Run
 
-# A group that runs longer than this is split, so that results reach the store and the bar moves.
-_GROUP_SECONDS = 8.0
+# The bar moves at least this often.
+_LOOK_SECONDS = 0.2
 
 
 @dataclass
@@ -49,6 +50,7 @@ class _Work:
     device: str = "cpu"
     curves: Keep = Keep.CURVES
     measures: tuple[Measure, ...] = ()
+    pace: Pace = Pace()
     todo: dict[Key, Run] = field(default_factory=dict)
     keep: dict[Key, dict[At, None]] = field(default_factory=dict)
     waiting: dict[Key, list[Run]] = field(default_factory=dict)
@@ -100,7 +102,7 @@ class _Work:
         key = (engine.name, engine.group_key(run))
         if key not in self.ready:
             seconds = engine.seconds(run)
-            most = max(engine.least_members(run), int(_GROUP_SECONDS / seconds))
+            most = max(engine.least_members(run), int(self.pace.most / seconds))
             self.ready[key] = _Queue(engine, seconds, most)
         self.ready[key].runs.append(run)
         self.seconds[_key(run)] = self.ready[key].seconds
@@ -109,11 +111,14 @@ class _Work:
         """The next runs to train in one call, where `free` of the slots have nothing to do yet.
 
         Use the fewest equal calls that fill the free slots, then whole rounds: runs gain from each other in a call, and
-        no slot should wait for the last one.
+        no slot should wait for the last one. Where there is too little to do for that, let some slots have nothing.
         """
         fewest = sum(queue.calls for queue in self.ready.values())
         calls = free + slots * max(0, -(-(fewest - free) // slots))
-        share = sum(len(queue.runs) * queue.seconds for queue in self.ready.values()) / calls
+        seconds = sum(len(queue.runs) * queue.seconds for queue in self.ready.values())
+        if self.pace.least:
+            calls = max(fewest, min(calls, int(seconds / self.pace.least)))
+        share = seconds / calls
         key, queue = next(iter(self.ready.items()))
         its_calls = max(queue.calls, round(len(queue.runs) * queue.seconds / share))
         group = [queue.runs.popleft() for _ in range(-(-len(queue.runs) // its_calls))]
@@ -139,13 +144,9 @@ class _Work:
                 failed.append(_unreached(run, keep, begun.before, self.looking.get(_key(run), ())))
         return jobs, failed
 
-    def finish(self, outcomes: list[Outcome], engine: str) -> int:
+    def finish(self, group: Group, outcomes: list[Outcome]) -> int:
         """Store finished runs and let those that waited for them begin; returns how many."""
-        for keep in (Keep.CURVES, Keep.SUMMARY):
-            # Sources keep their curves, by which a search among them is decided.
-            chosen = [o for o in outcomes if (Keep.CURVES if _key(o.run) in self.keep else self.curves) is keep]
-            if chosen:
-                self.store.add(chosen, engine, keep)
+        group.keep(self.store, outcomes)
         for outcome in outcomes:
             with suppress(OSError):  # a folder that may not be written to: the file is not used again
                 self.store.checkpoint_path(outcome.run).unlink(missing_ok=True)
@@ -187,7 +188,7 @@ def execute(
     call goes on from there and ends with the same numbers.
     """
     progress = progress or Silent()
-    work = _Work(store, device, keep, tuple(measures))
+    work = _Work(store, device, keep, tuple(measures), pool.pace)
     for run in runs:
         work.ask(run)
     for run, at in moments:
@@ -198,33 +199,44 @@ def execute(
     if old := store.old_checkpoints():
         title += f" ({len(old)} checkpoints of version 0.1 are not used: their runs begin again from step 0)"
     progress.begin(title, sum(work.seconds.values()))
-    under_way: dict[Future[list[Outcome]], str] = {}
+    under_way: dict[Future[list[Outcome]], Group] = {}
+    answered: SimpleQueue[Future[list[Outcome]]] = SimpleQueue()
     finished, done = 0, 0.0
     try:
         while work.ready or under_way:
             # Twice as many as there are slots, so that no worker waits for the coordinator.
-            while work.ready and len(under_way) < 2 * pool.slots and not any(call.done() for call in under_way):
-                queue, group = work.take(pool.slots - len(under_way) % pool.slots, pool.slots)
-                jobs, failed = work.deal(group)
-                finished += work.finish(failed, queue.engine.name)
+            while work.ready and len(under_way) < 2 * pool.slots and answered.empty():
+                queue, runs_of_call = work.take(pool.slots - len(under_way) % pool.slots, pool.slots)
+                jobs, failed = work.deal(runs_of_call)
+                group = Group(queue.engine, jobs, queue.seconds, device, keep)
+                finished += work.finish(group, failed)
                 if jobs:
-                    call = pool.submit(Group(queue.engine, jobs, queue.seconds, device))
-                    under_way[call] = queue.engine.name
-            for future in wait(under_way, timeout=0.2, return_when=FIRST_COMPLETED).done:
-                finished += work.finish(future.result(), under_way[future])
+                    call = pool.submit(group)
+                    under_way[call] = group
+                    call.add_done_callback(answered.put)
+            for future in _next(answered, _LOOK_SECONDS if under_way else 0.0):
+                finished += work.finish(under_way[future], future.result())
                 del under_way[future]
             done += advanced(pool.messages())
             progress.update(done, f"{finished}/{len(work.todo)} runs")
-    except WorkerLost:
-        raise HeadstartError(WORKER_LOST) from None
-    except BaseException:
+    except BaseException as error:
         pool.stop()
         _drain(under_way, work)
+        if isinstance(error, WorkerLost):
+            raise HeadstartError(str(error)) from None
         raise
     return finished
 
 
-def _drain(under_way: dict["Future[list[Outcome]]", str], work: _Work) -> None:
+def _next(answered: "SimpleQueue[Future[list[Outcome]]]", seconds: float) -> Iterator["Future[list[Outcome]]"]:
+    """The calls that have ended; waits so long for one."""
+    with suppress(Empty):
+        yield answered.get(timeout=seconds)
+        while True:
+            yield answered.get_nowait()
+
+
+def _drain(under_way: dict["Future[list[Outcome]]", Group], work: _Work) -> None:
     """After a stop: store what finishes, and wait until the others have written their checkpoints."""
     for future in under_way:
         future.cancel()
@@ -232,8 +244,8 @@ def _drain(under_way: dict["Future[list[Outcome]]", str], work: _Work) -> None:
         if future.cancelled():
             continue
         try:
-            work.finish(future.result(), under_way[future])
+            work.finish(under_way[future], future.result())
         except Interrupted as stopped:
-            work.finish(stopped.finished, under_way[future])
+            work.finish(under_way[future], stopped.finished)
         except Exception:  # the error that stopped us is already on its way
             continue

@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor, ThreadPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from multiprocessing import resource_tracker
 from multiprocessing.connection import wait
@@ -22,6 +22,7 @@ from typing import Any, Protocol, TypeVar
 
 from headstart.core.units import Cost
 from headstart.engines import Engine, Interrupted, Job, Outcome
+from headstart.lab.store import Keep, Store
 
 T = TypeVar("T")
 # A worker says how far it is at most this often, in seconds.
@@ -31,7 +32,7 @@ _MOST_HEARD = 16
 _HEAR_EVERY = 0.2
 # A worker that was told to end has this long to write its checkpoints and answer.
 _LAST_SECONDS = 45.0
-WORKER_LOST = (
+_WORKER_LOST = (
     "a worker process died, perhaps for want of memory; what was finished is stored: "
     "run the same command again, with --jobs 1 if it happens again"
 )
@@ -39,12 +40,39 @@ WORKER_LOST = (
 
 @dataclass(frozen=True)
 class Group:
-    """Jobs for one call of one engine, chosen once, and the seconds each is estimated to take on one core."""
+    """Jobs for one call of one engine, chosen once, and the seconds each is estimated to take on one core.
+
+    `curves` is what the store is to keep of them.
+    """
 
     engine: Engine
     jobs: Sequence[Job]
     seconds: float
     device: str = "cpu"
+    curves: Keep = Keep.CURVES
+
+    def keep(self, store: Store, outcomes: Sequence[Outcome]) -> None:
+        """Store what came of it; sources keep their curves, by which a search among them is decided."""
+        for keep in Keep:
+            chosen = [o for o in outcomes if (Keep.CURVES if o.states else self.curves) is keep]
+            if chosen:
+                store.add(chosen, self.engine.name, keep)
+
+    def light(self) -> "Group":
+        """It without its jobs: enough to `keep` what came of it."""
+        return replace(self, jobs=())
+
+
+@dataclass(frozen=True)
+class Pace:
+    """How long a call should take, in estimated seconds.
+
+    At least so long that sending it is worth it, if there is that much to do; at most so long that results reach the
+    store and the bar moves.
+    """
+
+    least: float = 0.0
+    most: float = 8.0
 
 
 @dataclass(frozen=True)
@@ -75,13 +103,14 @@ def advanced(messages: Iterable[Message]) -> float:
 
 
 class WorkerLost(Exception):
-    """A worker died before it answered, perhaps for want of memory."""
+    """A worker died before it answered, perhaps for want of memory; says what to do."""
 
 
 class Workers(Protocol):
     """Trains groups of jobs."""
 
     slots: int
+    pace: Pace
 
     def submit(self, group: Group) -> "Future[list[Outcome]]":
         """Train a group; the future raises Interrupted if it was stopped, and WorkerLost if its worker died."""
@@ -177,7 +206,7 @@ def in_worker() -> tuple[Say, Callable[[], bool]]:
 class Serial:
     """Trains in this process, when submitted."""
 
-    slots = 1
+    slots, pace = 1, Pace()
 
     def __init__(self) -> None:
         self.queue: SimpleQueue[Message] = SimpleQueue()
@@ -220,7 +249,9 @@ def _begin_worker(queue: Any, stop: Any, path: list[str]) -> None:
     _shared = (queue.put, stop)
     sys.path[:] = path
     os.environ["OMP_NUM_THREADS"] = "1"  # torch, which is not imported yet, takes this many threads
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    for name in ("SIGINT", "SIGUSR2"):  # the second says that a time limit is near; a batch system sends it to all
+        if hasattr(signal, name):
+            signal.signal(getattr(signal, name), signal.SIG_IGN)
     ending = partial(threading.Thread, target=_end, args=(stop,), daemon=True)
     for name in ("SIGTERM", "SIGHUP"):
         if hasattr(signal, name):
@@ -251,11 +282,13 @@ def _work(group: Group) -> list[Outcome]:
 
 
 def _start_tracker() -> None:
-    """Start multiprocessing's tracker of shared memory, deaf to SIGHUP: a terminal that closes sends it to all."""
+    """Start multiprocessing's tracker of shared memory, deaf to what a closing terminal or a batch system sends all."""
     if hasattr(signal, "SIGHUP") and threading.current_thread() is threading.main_thread():
-        before = signal.signal(signal.SIGHUP, signal.SIG_IGN)  # which a new process inherits
+        deaf = (signal.SIGHUP, signal.SIGUSR2)
+        before = {number: signal.signal(number, signal.SIG_IGN) for number in deaf}  # which a new process inherits
         resource_tracker.ensure_running()
-        signal.signal(signal.SIGHUP, signal.SIG_DFL if before is None else before)
+        for number, handler in before.items():
+            signal.signal(number, signal.SIG_DFL if handler is None else handler)
 
 
 class Parallel:
@@ -263,6 +296,8 @@ class Parallel:
 
     The processes die with this one, whatever ends it.
     """
+
+    pace = Pace()
 
     def __init__(self, jobs: int) -> None:
         self.slots = jobs
@@ -322,7 +357,7 @@ def _in_our_words(submit: Callable[..., "Future[T]"], work: Callable[[], T]) -> 
             return
         error = theirs.exception()
         if isinstance(error, BrokenProcessPool):
-            error = WorkerLost(str(error))
+            error = WorkerLost(_WORKER_LOST)
         if error is not None:
             ours.set_exception(error)
         else:
@@ -330,8 +365,8 @@ def _in_our_words(submit: Callable[..., "Future[T]"], work: Callable[[], T]) -> 
 
     try:
         theirs = submit(work)
-    except BrokenProcessPool as error:
-        ours.set_exception(WorkerLost(str(error)))
+    except BrokenProcessPool:
+        ours.set_exception(WorkerLost(_WORKER_LOST))
         return ours
     ours.cancel = theirs.cancel  # type: ignore[method-assign]
     theirs.add_done_callback(answer)
