@@ -19,6 +19,7 @@ from headstart.core.trace import html_table
 from headstart.core.units import Batch, Budget, FullBatch
 from headstart.losses import Loss
 from headstart.methods import Method, Same, Transformation
+from headstart.methods.site import Checked
 from headstart.models import Model, Weights
 from headstart.optimizers import SGD, Optimizer
 from headstart.plans import Plan
@@ -360,6 +361,8 @@ def _check_start(run: Run, start: From) -> None:
             )
         if start.carry.moments and isinstance(source.optimizer, SGD) and not source.optimizer.momentum:
             raise HeadstartError("Carry(moments=True): the source is trained by SGD without momentum: no moments")
+        if isinstance(start.via, Checked):
+            start.via.check(source.parameters, run.parameters)
         alike = [(p.name, p.shape) for p in source.parameters] == [(p.name, p.shape) for p in run.parameters]
         if alike and not start.via.uses_fresh and source.init_scales != run.init_scales:
             raise HeadstartError(

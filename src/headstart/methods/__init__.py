@@ -5,6 +5,7 @@ from headstart.methods.debias import Whiten, ZeroMean
 from headstart.methods.embedding_transfer import MergeEmbedding, TransferEmbedding, TransferFirstLayer
 from headstart.methods.find_roles import roles
 from headstart.methods.gradient_filter import AttachedFilter, GradientFilter
+from headstart.methods.growth import Grow, Layer, NewCount, NewLayers, NewMoments, design_space
 from headstart.methods.labels import RandomLabels
 from headstart.methods.layer_scale import InitScale, LayerScale
 from headstart.methods.linearised import Linearised
@@ -24,15 +25,20 @@ __all__ = [
     "AttachedFilter",
     "Found",
     "GradientFilter",
+    "Grow",
     "Hook",
     "InBall",
     "InitScale",
+    "Layer",
     "LayerScale",
     "Linearised",
     "LossSchedule",
     "MergeEmbedding",
     "Method",
     "MuP",
+    "NewCount",
+    "NewLayers",
+    "NewMoments",
     "OnSphere",
     "PhaseLoss",
     "RandomLabels",
@@ -49,6 +55,7 @@ __all__ = [
     "Whiten",
     "ZeroMean",
     "balance_layers",
+    "design_space",
     "merge_embedding",
     "mup_groups",
     "param_groups",

@@ -1,5 +1,6 @@
 """Where a transformation works: the model a run comes from, the one it goes to, and what it would begin with."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Protocol, runtime_checkable
 
@@ -44,10 +45,23 @@ class Transformation(Protocol):
     """
 
     semantics: ClassVar[int]
-    uses_fresh: ClassVar[bool]
+
+    @property
+    def uses_fresh(self) -> bool:
+        """Whether a fresh start is part of it."""
+        ...
 
     def __call__(self, source: State, site: Site) -> State:
         """The state to begin with."""
+        ...
+
+
+@runtime_checkable
+class Checked(Protocol):
+    """A transformation that says whether two models fit before anything is trained."""
+
+    def check(self, source: Sequence[Parameter], target: Sequence[Parameter]) -> None:
+        """Raise unless a state of the one can become a state of the other."""
         ...
 
 
