@@ -105,9 +105,13 @@ def transformer_forward(model, signature, weights, x):
     def linear(name, v):
         return w[f"{name}.weight"] @ v + w.get(f"{name}.bias", 0)
 
-    def norm(name, v):
-        return v / np.sqrt(np.mean(v**2) + 1e-6) * w[f"{name}.scale"] if f"{name}.scale" in w else v
+    def norm(name, v, there=True):
+        if not there or f"{name}.scale" not in w:
+            return v
+        centred = v - np.mean(v) if f"{name}.shift" in w else v
+        return centred / np.sqrt(np.mean(centred**2) + 1e-6) * w[f"{name}.scale"] + w.get(f"{name}.shift", 0)
 
+    before, behind = model.pre_norm, model.post_norm
     activation = {"relu": lambda z: np.maximum(z, 0), "gelu": lambda z: z * (1 + special.erf(z / np.sqrt(2))) / 2}
     size = model.width // model.heads
     out = []
@@ -118,10 +122,10 @@ def transformer_forward(model, signature, weights, x):
             embedded = [w["embedding.weight"] @ np.array([s > 0, s < 0]) for s in sample]
         else:
             embedded = [w["embedding.weight"] @ f for f in sample.astype(np.float64).reshape(-1, model.tokens.size)]
-        h = [token + p for token, p in zip(embedded, w["position.weight"], strict=True)]
+        h = [norm("embedding_norm", e + p) for e, p in zip(embedded, w["position.weight"], strict=True)]
         for i in range(model.depth):
             name, attended = f"blocks.{i}", []
-            inner = [norm(f"{name}.attention_norm", v) for v in h]
+            inner = [norm(f"{name}.attention_norm", v, before) for v in h]
             q, k, v = ([linear(f"{name}.{part}", t) for t in inner] for part in ("query", "key", "value"))
             for t in range(len(h)):
                 seen, heads = range(t + 1) if model.causal else range(len(h)), []
@@ -132,14 +136,13 @@ def transformer_forward(model, signature, weights, x):
                     shares = np.exp(logits) / np.sum(np.exp(logits))
                     heads.append(sum(share * v[s][part] for share, s in zip(shares, seen, strict=True)))
                 attended.append(h[t] + linear(f"{name}.projection", np.concatenate(heads)))
-            h = [
-                t
-                + linear(
-                    f"{name}.down", activation[model.activation](linear(f"{name}.up", norm(f"{name}.mlp_norm", t)))
-                )
-                for t in attended
-            ]
+            h = [norm(f"{name}.attention_norm", t, behind) for t in attended]
+            up = [linear(f"{name}.up", norm(f"{name}.mlp_norm", t, before)) for t in h]
+            down = [linear(f"{name}.down", activation[model.activation](u)) for u in up]
+            h = [norm(f"{name}.mlp_norm", t + d, behind) for t, d in zip(h, down, strict=True)]
         h = [norm("norm", t) for t in h]
+        if model.tied:
+            w["readout.weight"] = w["embedding.weight"] @ w.get("embedding.map", np.eye(model.width)).T
         read = {Readout.LAST: h[-1:], Readout.MEAN: [np.mean(h, axis=0)], Readout.TOKENS: h}[model.readout]
         out.append([linear("readout", t) for t in read])
     return np.array(out).reshape(len(x), *signature.outputs)
@@ -202,6 +205,20 @@ LOW_RANK = Transformer(8, heads=2, causal=True, pre_norm=True, qk_norm=True, emb
 TOKENS = Transformer(8, heads=2, causal=True, readout="tokens", pre_norm=True)
 DIGITS, LABELLED = Signature((DIM,), symbols=5, outputs=(6,)), Signature((DIM,), symbols=5, outputs=(DIM, 3))
 PAIR, IMAGE = Signature((2,), symbols=7, outputs=(7,)), Signature((2, 3, 4), outputs=(3,))
+# A language model: one score per symbol, for every token.
+SPOKEN = Signature((5,), symbols=7, outputs=(5, 7))
+POST = Transformer(
+    8,
+    heads=2,
+    causal=True,
+    readout="tokens",
+    activation="gelu",
+    norm="layer",
+    post_norm=True,
+    positions="sinusoidal",
+    tied=True,
+    weight_std=0.3,
+)
 TRANSFORMERS = [
     pytest.param(Row(ENCODER, transformer_forward, signs=True), id="encoder"),
     pytest.param(Row(CAUSAL, transformer_forward, signs=True), id="decoder"),
@@ -220,6 +237,19 @@ TRANSFORMERS = [
         id="a label for every vector",
     ),
     pytest.param(Row(NORMED, transformer_forward), id="normed encoder of vectors"),
+    pytest.param(Row(POST, transformer_forward, SPOKEN), id="norms behind every addition, and a tied readout"),
+    pytest.param(
+        Row(replace(POST, norm="rms", bias=False, embedding_rank=3), transformer_forward, SPOKEN),
+        id="a tied readout on a table of low rank",
+    ),
+    pytest.param(
+        Row(replace(POST, post_norm=False, pre_norm=True, tied=False), transformer_forward, SPOKEN),
+        id="LayerNorm before every layer",
+    ),
+    pytest.param(
+        Row(replace(PAIRS, norm="layer", post_norm=True, positions="sinusoidal"), transformer_forward, PAIR),
+        id="decoder of two symbols with norms behind",
+    ),
     pytest.param(Row(Transformer(8, heads=2, tokens=Vectors(1), qk_norm=True), transformer_forward), id="scalars"),
     pytest.param(
         Row(Transformer(8, heads=2, tokens=Vectors(4), pre_norm=True, readout="last"), transformer_forward),
@@ -298,10 +328,14 @@ def test_initial_weights_are_float32_of_the_stated_names_and_shapes(row):
 @every_model
 def test_exactly_one_weight_reads_out_and_every_vector_is_a_bias(row):
     parameters = row.parameters
-    (readout,) = (p for p in parameters if p.role is Role.READOUT)
+    if getattr(row.model, "tied", False):
+        assert not any(p.role is Role.READOUT for p in parameters)
+        readout = next(p for p in parameters if p.role is Role.EMBEDDING)
+    else:
+        (readout,) = (p for p in parameters if p.role is Role.READOUT)
+        assert readout.layer == max(p.layer for p in parameters)
     each = isinstance(row.model, AttentionOnly) or getattr(row.model, "readout", None) is Readout.TOKENS
     assert readout.shape[0] == (row.signature.outputs[-1] if each else row.signature.num_outputs)
-    assert readout.layer == max(p.layer for p in parameters)
     assert all((p.role in (Role.BIAS, Role.NORM)) == (len(p.shape) == 1) for p in parameters)
     weights = (p for p in parameters if p.role not in (Role.BIAS, Role.NORM, Role.POSITION))
     # A table is [symbols, width]: a symbol picks one of so many rows. So is an MLP's map of real inputs.
@@ -312,7 +346,9 @@ def test_exactly_one_weight_reads_out_and_every_vector_is_a_bias(row):
 @every_model
 def test_initial_weights_are_decided_by_the_seed_alone(row):
     one, again, other = (row.initial_weights(seed) for seed in (3, 3, 4))
-    given = {p.name for p in row.parameters if p.role is Role.NORM}
+    given = {p.name for p in row.parameters if p.role is Role.NORM or (p.fixed and p.role is Role.POSITION)}
+    if getattr(row.model, "weight_std", None):
+        given |= {p.name for p in row.parameters if p.role is Role.BIAS}
     if isinstance(getattr(row.model, "embedding", None), FixedTable):
         given.add("embedding.weight")
     if getattr(row.model, "init", None) is Init.COMMITTEE:
@@ -328,7 +364,7 @@ def test_no_two_parameters_share_their_numbers(row):
     firsts = [
         float(value.ravel()[0]) * p.fan_in**0.5
         for p, value in zip(row.parameters, weights.values(), strict=True)
-        if p.role is not Role.NORM
+        if p.role is not Role.NORM and value.any()
     ]
     assert len({round(v, 5) for v in firsts}) == len(firsts)
 

@@ -4,7 +4,7 @@ import json
 import os
 import tempfile
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import factorial
 from pathlib import Path
 from typing import ClassVar
@@ -23,6 +23,7 @@ from headstart.core.signature import Signature
 from headstart.core.streams import Stream, signs
 from headstart.data.directory import Tables, write
 from headstart.tasks import (
+    Bytes,
     Committee,
     DecisionList,
     Erf,
@@ -30,7 +31,9 @@ from headstart.tasks import (
     HermiteSum,
     Images,
     InContextRegression,
+    Language,
     MadeImages,
+    Masked,
     ModularArithmetic,
     MultiIndex,
     Parity,
@@ -121,6 +124,22 @@ def rows_on_disk():
     FILE.unlink()
 
 
+# The alphabet over and over, so that a window is known by one of its letters.
+TEXT = Language("alphabet", length=2, vocabulary=Bytes(), test=256)
+
+
+def by_phase(shift):
+    """The letters of windows of which most are as they were: `shift` places further on."""
+
+    def target(task, seed, x):
+        phases = (x - ord("a") - np.arange(x.shape[1])) % 26
+        seen = zip(phases, x <= ord("z"), strict=True)
+        phase = np.array([np.bincount(row[letters], minlength=26).argmax() for row, letters in seen])
+        return ord("a") + (phase[:, None] + np.arange(x.shape[1]) + shift) % 26
+
+    return target
+
+
 @pytest.fixture(scope="module", autouse=True)
 def images_on_disk(tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
@@ -130,6 +149,8 @@ def images_on_disk(tmp_path_factory):
         parts = {"train": pixels[:70], "test": pixels[70:]}
         arrays = {f"{part}_x": x for part, x in parts.items()} | {f"{p}_y": x[:, 0, 0, 0] for p, x in parts.items()}
         write(IMAGES.name, Tables(arrays, classes=tuple("abcd")), origin="this file")
+        alphabet = np.frombuffer(bytes(range(ord("a"), ord("z") + 1)) * 400, dtype=np.uint8)
+        write("alphabet", Tables({"text": alphabet, "starts": np.array([0, len(alphabet)])}), origin="this file")
         yield
 
 
@@ -191,6 +212,12 @@ LISTS = [
         Row(DecisionList.cyclic(7, 3, (3, 1, 0), 2, ordered=False), 3, 4, first_of_list), id="decision lists on sets"
     ),
     pytest.param(Row(DecisionList.cyclic(50, 9), 24.5, 2499 / 12, first_of_list), id="many decision lists"),
+]
+WINDOWS = [
+    pytest.param(Row(TEXT, 109.5, 56.25, by_phase(1)), id="causal language"),
+    pytest.param(
+        Row(replace(TEXT, length=9, objective=Masked(), test=2304), 109.5, 56.25, by_phase(0)), id="masked language"
+    ),
 ]
 # Finite data, of which ids below num_train and num_test are all there is; the moments are those of all rows.
 FINITE = [
@@ -267,7 +294,7 @@ LOSSES = {
         losses.CrossEntropy,
     )
 }
-ENDLESS = TASKS + CLUSTERS + SEQUENCES + CLASSES + LISTS
+ENDLESS = TASKS + CLUSTERS + SEQUENCES + CLASSES + LISTS + WINDOWS
 white_inputs = pytest.mark.parametrize("row", TASKS)
 one_output = pytest.mark.parametrize("row", TASKS + CLUSTERS + SEQUENCES)
 endless_task = pytest.mark.parametrize("row", ENDLESS)

@@ -22,12 +22,23 @@ from headstart.engines.loop import Loop
 from headstart.engines.lower import lower
 from headstart.losses import MSE, Correlation, CrossEntropy, Hinge, Logistic
 from headstart.methods import LayerScale
-from headstart.models import MLP, Embedding
+from headstart.models import MLP, Embedding, Transformer
 from headstart.models.mlp import Activation
 from headstart.optimizers import SGD, AdamW
 from headstart.plans import Fixed, Online, Phase, Phases
 from headstart.run import Reaches, Run, Step
-from headstart.tasks import Hermite, ModularArithmetic, Parity, SingleIndex, Split, held_out
+from headstart.tasks import (
+    Characters,
+    Hermite,
+    Language,
+    MadeText,
+    Mixture,
+    ModularArithmetic,
+    Parity,
+    SingleIndex,
+    Split,
+    held_out,
+)
 
 TOLERANCE = {"rtol": 1e-4, "atol": 1e-6}
 ADAM_TOLERANCE = {"rtol": 1e-3, "atol": 1e-5}
@@ -68,6 +79,25 @@ def assert_agrees_with_the_loop(runs, **tolerance):
 
 
 # --- agreement with the loop --------------------------------------------------------------------------------------
+
+
+def test_a_language_model_whose_targets_weigh_differently_is_trained_as_by_the_loop():
+    model = Transformer(
+        8, 1, heads=1, causal=True, readout="tokens", activation="gelu", norm="layer", post_norm=True, tied=True
+    )
+    run = Run(
+        task=Language(MadeText(400), length=8, objective=Mixture(), vocabulary=Characters(20), test=12),
+        model=replace(model, positions="sinusoidal", weight_std=0.2),
+        plan=Online(),
+        loss=CrossEntropy(),
+        optimizer=AdamW(0.01),
+        batch=Batch(6),
+        budget=Budget(4, record_every=2),
+    )
+    assert Ensemble().supports(run) is None
+    for ours, theirs in zip(*(train([run, run.at(1)], each) for each in (Ensemble(), Loop())), strict=True):
+        for name, curve in theirs.trace.values.items():
+            np.testing.assert_allclose(ours.trace.values[name], curve, err_msg=name, **ADAM_TOLERANCE)
 
 
 def test_a_point_of_a_small_population_is_evaluated_once_and_counts_as_often_as_it_was_drawn():

@@ -67,9 +67,60 @@ def test_a_table_of_low_rank_begins_with_its_scale_its_map_as_a_linear_layer_and
     assert roles == [("embedding.weight", Role.EMBEDDING, 0), ("embedding.map", Role.HIDDEN, 0)]
 
 
-def test_a_stored_transformer_keeps_its_name_though_it_has_gained_a_rank():
-    assert "embedding_rank" not in encode(Transformer())
+def test_a_stored_transformer_keeps_its_name_though_it_has_gained_fields():
+    later = {"embedding_rank", "norm", "post_norm", "positions", "tied", "weight_std"}
+    assert not later & set(encode(Transformer()))
     assert encode(Transformer(embedding_rank=4))["embedding_rank"] == 4
+
+
+@pytest.mark.parametrize("where", ["pre_norm", "post_norm"])
+@pytest.mark.parametrize("causal", [True, False])
+def test_blocks_are_those_of_torch_whatever_their_weights_and_norms_are(where, causal):
+    signature = Signature((6,), symbols=5, outputs=(6, 5))
+    model = Transformer(
+        16, depth=3, heads=2, causal=causal, readout="tokens", activation="gelu", norm="layer", **{where: True}
+    )
+    module, generator = load(model, signature), torch.Generator().manual_seed(0)
+    torch_layer = torch.nn.TransformerEncoderLayer(
+        16, 2, 64, 0.0, "gelu", layer_norm_eps=1e-6, batch_first=True, norm_first=where == "pre_norm"
+    ).eval()
+    h = torch.randn(4, 6, 16, generator=generator)
+    with torch.no_grad():
+        for parameter in module.parameters():
+            parameter.copy_(torch.randn(parameter.shape, generator=generator) * 0.3)
+        for block in module.blocks:
+            ours = (block.query, block.key, block.value)
+            attention = torch_layer.self_attn
+            attention.in_proj_weight.copy_(torch.cat([part.weight for part in ours]))
+            attention.in_proj_bias.copy_(torch.cat([part.bias for part in ours]))
+            pairs = ((attention.out_proj, block.projection), (torch_layer.linear1, block.up))
+            for theirs, own in (*pairs, (torch_layer.linear2, block.down)):
+                theirs.load_state_dict(own.state_dict())
+            for theirs, own in ((torch_layer.norm1, block.attention_norm), (torch_layer.norm2, block.mlp_norm)):
+                theirs.load_state_dict({"weight": own.scale, "bias": own.shift})
+            mask = torch.nn.Transformer.generate_square_subsequent_mask(6) if causal else None
+            expected = torch_layer(h, mask, is_causal=causal)
+            h = block(h.reshape(-1, 16), 6, False).reshape(h.shape)
+            torch.testing.assert_close(h, expected, rtol=1e-4, atol=1e-5)
+
+
+def test_norms_on_both_sides_and_a_tied_readout_without_its_symbols_are_refused():
+    with pytest.raises(HeadstartError, match="norms are before or after; choose one"):
+        Transformer(pre_norm=True, post_norm=True)
+    with pytest.raises(HeadstartError, match=r"Transformer\(tied=True\): the table has 5 symbols .* use tied=False"):
+        Transformer(tied=True).parameters(Signature((2,), symbols=5, outputs=(3,)))
+    with pytest.raises(HeadstartError, match=r"Transformer\(norm='batch'\): choose one of rms, layer"):
+        Transformer(norm="batch")
+
+
+def test_fixed_positions_are_waves_of_the_scale_of_learned_ones_and_stay():
+    model, signature = Transformer(16, positions="sinusoidal", embedding_std=0.2), Signature((40,))
+    (position,) = (p for p in model.parameters(signature) if p.role is Role.POSITION)
+    assert position.fixed
+    table = model.initial_weights(signature, 0)["position.weight"]
+    np.testing.assert_allclose(np.square(table).mean(axis=1), 0.2**2, rtol=1e-5)
+    np.testing.assert_allclose(table[:, 0], 0.2 * 2**0.5 * np.sin(np.arange(40)), atol=1e-6)
+    assert not any(p.fixed for p in Transformer(16).parameters(signature))
 
 
 def test_a_decoder_does_not_see_later_tokens_and_an_encoder_does():

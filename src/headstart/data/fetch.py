@@ -39,7 +39,7 @@ def fill(name: str, folder: Path | None = None, say: Say = print) -> Dataset:
         say(f"{name}: reading {layout.name} in {place}")
         made = _written(name, layout.read(place), f"{layout.name} in {place}", known)
     elif folder is not None:
-        raise HeadstartError(f"--from {folder}: nothing there that is read as images; these are: {standard_files()}")
+        raise HeadstartError(f"--from {folder}: nothing there that is read; these are: {standard_files()}")
     elif known is None or known.package is None:
         raise HeadstartError(
             f"{name} is in no package that is known: put its files into {data_directory() / name}, or name their "

@@ -1,4 +1,4 @@
-"""Standard layouts of image data, read into arrays: idx, CIFAR-10's batches, SVHN's .mat, folders of images, texts.
+"""Standard layouts of real data, read into arrays: idx, CIFAR-10's batches, SVHN's .mat, folders of images, texts.
 
 A layout has `find(folder)`, the folder that holds its files or None, and `read(folder)`. Images are uint8
 [n, channels, height, width], labels uint8 [n].
@@ -237,6 +237,19 @@ def read_texts(paths: Iterable[Path]) -> Tables:
     return Tables({"text": np.frombuffer(b"".join(texts), dtype=np.uint8), "starts": starts})
 
 
+def find_texts(place: Path) -> Path | None:
+    """A folder with .txt files, or one such file."""
+    return place if (place.suffix == ".txt" and place.is_file()) or any(place.glob("*.txt")) else None
+
+
+def read_text_files(place: Path) -> Tables:
+    """The .txt files of a folder in the order of their names, or one such file."""
+    paths = [place] if place.is_file() else sorted(place.glob("*.txt"))
+    tables = read_texts(paths)
+    _unless_wrong(place, not len(tables.arrays["text"]), "the text is empty; give one with something in it")
+    return tables
+
+
 def checked(folder: Path, tables: Tables) -> Tables:
     """The tables, unless images and labels do not go together."""
     for part in _PARTS:
@@ -255,4 +268,5 @@ LAYOUTS = (
     Layout("CIFAR-10's batches for Python", "data_batch_1 .. data_batch_5 and test_batch", find_cifar, read_cifar),
     Layout("SVHN's .mat files", "train_32x32.mat and test_32x32.mat", find_svhn, read_svhn),
     Layout("a folder of images", "train/CLASS/*.png and test/CLASS/*.png", find_images, read_images),
+    Layout("texts", "*.txt, each a book", find_texts, read_text_files),
 )

@@ -1,6 +1,7 @@
 """What looks and does not touch: functions of weights and traces, and measures of a run on its way."""
 
 from headstart.measures.area import area_under
+from headstart.measures.cloze import Cloze
 from headstart.measures.coordinates import coordinate_sizes
 from headstart.measures.distance import Distance, distance
 from headstart.measures.interpolation import CONNECTED_WITHIN, barrier, interpolate, is_connected, line_points
@@ -21,6 +22,7 @@ __all__ = [
     "CONNECTED_WITHIN",
     "Behaviour",
     "Bounds",
+    "Cloze",
     "Distance",
     "Estimate",
     "Every",

@@ -8,7 +8,7 @@ from headstart.models.fixed_tables import Binary, FixedTable, Fourier, OneHot, T
 from headstart.models.mlp import MLP, Init
 from headstart.models.model import Model, Weights
 from headstart.models.tokens import Signs, Tokens, Vectors
-from headstart.models.transformer import Readout, Transformer
+from headstart.models.transformer import Norm, Positions, Readout, Transformer
 
 __all__ = [
     "MLP",
@@ -21,7 +21,9 @@ __all__ = [
     "Fourier",
     "Init",
     "Model",
+    "Norm",
     "OneHot",
+    "Positions",
     "Readout",
     "ResNet",
     "Signs",

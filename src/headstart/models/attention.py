@@ -32,14 +32,30 @@ class _Linear(torch.nn.Module):
         return product if self.bias is None else product + self.bias
 
 
-class _Norm(torch.nn.Module):
-    """RMSNorm: x / sqrt(mean(x^2) + eps) * scale over the last axis."""
+class _Readout(torch.nn.Module):
+    """Scores h W^T + b by weights of its own or, without a shape, by the rows of a table of symbols."""
 
-    def __init__(self, size: int) -> None:
+    def __init__(self, shape: tuple[int, int] | None, scores: int | None) -> None:
+        super().__init__()
+        self.weight = None if shape is None else torch.nn.Parameter(torch.empty(shape))
+        self.bias = None if scores is None else torch.nn.Parameter(torch.empty(scores))
+
+    def forward(self, h: torch.Tensor, table: Table) -> torch.Tensor:
+        product = h @ (table() if self.weight is None else self.weight).T
+        return product if self.bias is None else product + self.bias
+
+
+class _Norm(torch.nn.Module):
+    """RMSNorm, x / sqrt(mean(x^2) + eps) * scale over the last axis; of kind "layer", LayerNorm, which has a shift."""
+
+    def __init__(self, size: int, kind: str = "rms") -> None:
         super().__init__()
         self.scale = torch.nn.Parameter(torch.empty(size))
+        self.shift = torch.nn.Parameter(torch.empty(size)) if kind == "layer" else None
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
+        if self.shift is not None:
+            return torch.nn.functional.layer_norm(x, self.scale.shape, self.scale, self.shift, _EPS)
         return x * torch.rsqrt(x.square().mean(dim=-1, keepdim=True) + _EPS) * self.scale
 
 
@@ -47,27 +63,34 @@ class _Block(torch.nn.Module):
     def __init__(self, model: Architecture, shapes: dict[str, tuple[int, int]]) -> None:
         super().__init__()
         self.model, self.activation = model, torch_function(model.activation)
-        self.attention_norm = _Norm(model.width) if model.pre_norm else None
+        self.attention_norm = _Norm(model.width, model.norm) if model.normed else None
         self.query, self.key, self.value = (_Linear(shapes[n], model.bias) for n in ("query", "key", "value"))
         self.query_norm = _Norm(model.width // model.heads) if model.qk_norm else None
         self.key_norm = _Norm(model.width // model.heads) if model.qk_norm else None
         self.projection = _Linear(shapes["projection"], model.bias)
-        self.mlp_norm = _Norm(model.width) if model.pre_norm else None
+        self.mlp_norm = _Norm(model.width, model.norm) if model.normed else None
         self.up, self.down = _Linear(shapes["up"], model.bias), _Linear(shapes["down"], model.bias)
 
     def forward(self, h: torch.Tensor, length: int, last: bool) -> torch.Tensor:
         """[n * T, width] to the same, or, with `last`, to the last token of each sample, [n, width]."""
-        x = h if self.attention_norm is None else self.attention_norm(h)
-        attended = self._attention(x, length, last)
+        attended = self._attention(self._before(h, self.attention_norm), length, last)
         if last:
             h = h.reshape(-1, length, h.shape[-1])[:, -1]
         return self._after(h, attended)
 
     def _after(self, h: torch.Tensor, attended: torch.Tensor) -> torch.Tensor:
         """What was attended to, and the MLP, added to the stream."""
-        h = h + self.projection(attended)
-        x = h if self.mlp_norm is None else self.mlp_norm(h)
-        return h + self.down(self.activation(self.up(x)))
+        h = self._behind(h + self.projection(attended), self.attention_norm)
+        x = self._before(h, self.mlp_norm)
+        return self._behind(h + self.down(self.activation(self.up(x))), self.mlp_norm)
+
+    def _before(self, h: torch.Tensor, norm: _Norm | None) -> torch.Tensor:
+        """What a layer reads of the stream."""
+        return norm(h) if norm is not None and self.model.pre_norm else h
+
+    def _behind(self, h: torch.Tensor, norm: _Norm | None) -> torch.Tensor:
+        """The stream after an addition."""
+        return norm(h) if norm is not None and self.model.post_norm else h
 
     def pair(self, first: torch.Tensor, second: torch.Tensor, x: torch.Tensor, last: bool) -> tuple[Any, torch.Tensor]:
         """The two streams of a decoder on two symbols x [n, 2]: the first by symbol, the second by symbol or sample.
@@ -76,8 +99,7 @@ class _Block(torch.nn.Module):
         sees both. Its stream is by symbol before the first block, and by sample, [n, width], behind every block. With
         two keys softmax is sigmoid(l), l the difference of the logits, and the output v_2 + sigmoid(l) (v_1 - v_2).
         """
-        norm = self.attention_norm or torch.nn.Identity()
-        a, b = norm(first), norm(second)
+        a, b = (self._before(stream, self.attention_norm) for stream in (first, second))
         value = self.value(a)
         ours = [second, self._normed(self.query(b), self.query_norm), self._normed(self.key(b), self.key_norm)]
         ours.append(self.value(b))
@@ -117,12 +139,14 @@ class Network(torch.nn.Module):
         vectors = (Role.BIAS, Role.NORM)
         shapes: dict[str, Any] = {p.name: p.shape for p in model.parameters(signature) if p.role not in vectors}
         self.model, self.length, self.signature = model, model.length(signature), signature
+        scores = signature.outputs[-1] if signature.outputs else 1
         self.embedding = Table(shapes["embedding.weight"], shapes.get("embedding.map"))
         self.position = Table(shapes["position.weight"])
         inner = {name.split(".")[2]: shape for name, shape in shapes.items() if name.startswith("blocks.0.")}
+        self.embedding_norm = _Norm(model.width, model.norm) if model.post_norm else None
         self.blocks = torch.nn.ModuleList(_Block(model, inner) for _ in range(model.depth))
-        self.norm = _Norm(model.width) if model.pre_norm else None
-        self.readout = _Linear(shapes["readout.weight"], model.bias)
+        self.norm = _Norm(model.width, model.norm) if model.pre_norm else None
+        self.readout = _Readout(shapes.get("readout.weight"), scores if model.bias else None)
         self._by_symbol = bool(signature.symbols and self.length == 2 and model.causal and model.readout == "last")
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
@@ -134,6 +158,8 @@ class Network(torch.nn.Module):
         else:
             tokens = self.model.tokens.features(x) @ self.embedding.weight.T
         h = (tokens.reshape(-1, self.length, self.model.width) + self.position.weight).reshape(-1, self.model.width)
+        if self.embedding_norm is not None:
+            h = self.embedding_norm(h)
         reads_last = self.model.readout == "last"
         for number, block in enumerate(self.blocks, start=1):
             h = block(h, self.length, reads_last and number == len(self.blocks))
@@ -145,7 +171,8 @@ class Network(torch.nn.Module):
         Both streams begin by symbol, which is fewer rows than samples.
         """
         table = self.embedding()
-        first, second = (table + position for position in self.position.weight)
+        norm = self.embedding_norm or torch.nn.Identity()
+        first, second = (norm(table + position) for position in self.position.weight)
         blocks: Any = self.blocks
         for number, block in enumerate(blocks, start=1):
             first, second = block.pair(first, second, x, last=number == len(blocks))
@@ -156,7 +183,7 @@ class Network(torch.nn.Module):
             h = self.norm(h)
         if self.model.readout == "mean":
             h = h.reshape(-1, self.length, self.model.width).mean(dim=1)
-        out = self.readout(h)
+        out = self.readout(h, self.embedding)
         if self.model.readout == "tokens":
             return out.reshape(-1, self.length, out.shape[-1])
         return out if self.signature.outputs else out.squeeze(-1)

@@ -12,7 +12,7 @@ from headstart.core.metric import Metric
 from headstart.core.state import Arrays, State
 from headstart.engines.ensemble import updates
 from headstart.engines.ensemble.cross_entropy import is_classifier
-from headstart.engines.ensemble.feed import Feed, Pair
+from headstart.engines.ensemble.feed import Data, Feed
 from headstart.engines.ensemble.network import Network, Stack, network
 from headstart.engines.member import Member
 from headstart.methods import Hook
@@ -98,17 +98,18 @@ class Cohort:
     def _network(self, leg: int) -> Network:
         return network(self.run, self.device, self.lowered.losses[leg])
 
-    def _gradients(self, net: Network, batch: Iterable[Pair], size: int) -> tuple[Stack, torch.Tensor]:
+    def _gradients(self, net: Network, batch: Iterable[Data], size: int) -> tuple[Stack, torch.Tensor]:
         """Gradients of the mean loss over `size` samples, and the sums of the leading metric if the course adapts."""
         total: Stack | None = None
         score = torch.zeros(len(self.rows), dtype=torch.float64, device=self.device)
-        for x, y in batch:
-            count = torch.tensor(float(size * y[0, 0].numel()), device=self.device)
+        for x, y, *weights in batch:
+            # The weights of a batch add up to its samples; without them every target of a sample counts once.
+            count = torch.tensor(float(size if weights else size * y[0, 0].numel()), device=self.device)
             if self.course.adaptive:
-                part, prediction = net.gradients_and_predictions(self.weights, self.origin, x, y, count)
-                score += self._score(0, prediction, y, _once(y))
+                part, prediction = net.gradients_and_predictions(self.weights, self.origin, x, y, count, *weights)
+                score += self._score(0, prediction, y, _counts(y, *weights))
             else:
-                part = net.gradients(self.weights, self.origin, x, y, count)
+                part = net.gradients(self.weights, self.origin, x, y, count, *weights)
             # Not in place: the gradients of two parameters may be one tensor.
             total = {name: total[name] + gradient for name, gradient in part.items()} if total else part
         assert total is not None
@@ -119,14 +120,14 @@ class Cohort:
         """Records: test set, next batch, norms."""
         columns: list[torch.Tensor] = []
         net = self._network(0)
-        batch = ((x, y, _once(y)) for x, y in self.feed.batch(self.places, self.step))
+        batch = ((x, y, _counts(y, *weights)) for x, y, *weights in self.feed.batch(self.places, self.step))
         for parts in (self.feed.test_parts(), batch):
             sums: list[torch.Tensor] = []
             num: Any = 0
             for x, y, counts in parts:
                 scores = self._scores(net, x, y, counts)
                 sums = [a + b for a, b in zip(sums, scores, strict=True)] if sums else scores
-                num += counts.sum(dim=-1)
+                num += counts.flatten(1).sum(dim=1)
             columns += [total / num for total in sums]
         squares: dict[str, torch.Tensor] = {}
         for parameter in self.lowered.parameters:
@@ -218,15 +219,18 @@ def _moments(kind: str, state: State, names: Sequence[str]) -> Arrays:
     return {name: there[name] if name in there else np.zeros_like(state.weights[name]) for name in names}
 
 
-def _once(y: torch.Tensor) -> torch.Tensor:
-    """Every sample counts once, float64[members, n]."""
-    return torch.ones(y.shape[:2], dtype=torch.float64, device=y.device)
+def _counts(y: torch.Tensor, weight: torch.Tensor | None = None) -> torch.Tensor:
+    """Every sample counts once, float64[members, n], or each target as it weighs, [members, n, ...]."""
+    return torch.ones(y.shape[:2], dtype=torch.float64, device=y.device) if weight is None else weight.double()
 
 
 def _sums(
     score: Callable[[Any, Any], Any], prediction: torch.Tensor, y: torch.Tensor, counts: torch.Tensor
 ) -> torch.Tensor:
-    """Sums over each member's samples, `counts` times each, of a score, which is a mean where a sample has several."""
+    """Sums over each member's samples, `counts` times each, of a score; of a sample's several scores by their mean.
+
+    Counts of the shape of y are those of the targets themselves.
+    """
     if y[0].numel() % _VECTORS == 0:
         scores: torch.Tensor = score(prediction.flatten(0, 1), y.flatten(0, 1))
     else:  # what is left over when vectors are full rounds otherwise, so that no two members may share a vector
@@ -236,6 +240,8 @@ def _sums(
 
 def _counted(scores: torch.Tensor, counts: torch.Tensor) -> torch.Tensor:
     """Sums over each member's samples, [members, n, ...] to float64[members]."""
+    if counts.shape == scores.shape:
+        return (scores.double() * counts).flatten(1).sum(dim=1)
     return (scores.reshape(*scores.shape[:2], -1).double().mean(dim=2) * counts).sum(dim=1)
 
 

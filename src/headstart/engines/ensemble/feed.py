@@ -10,7 +10,8 @@ from headstart.engines.lower import Lowered
 from headstart.plans import Place
 from headstart.tasks import Rows, held_out
 
-Pair = tuple[torch.Tensor, torch.Tensor]
+# Inputs and targets, and where a task weighs its targets, their weights.
+Data = tuple[torch.Tensor, ...]
 # Mini-batches are drawn for at most this many steps at once.
 BLOCK = 64
 
@@ -42,10 +43,10 @@ class Feed:
         self.of = torch.tensor([number[key] for key in keys], device=device)
         self.test, self.counts = self._distinct([held_out(source.run.task, source.run.seed) for source in self.sources])
         self.legs: list[int] = []
-        self.held: Pair = self.test
+        self.held: Data = self.test
         self.block: tuple[list[tuple[int, int]], int, int] | None = None
-        self.buffers: Pair | None = None
-        self.fresh: Pair = self.test
+        self.buffers: Data | None = None
+        self.fresh: Data = self.test
         self.picked, self.num_drawn = torch.empty(0, dtype=torch.int64), 0
 
     def size(self, places: Sequence[Place]) -> int:
@@ -55,11 +56,14 @@ class Feed:
         self._hold(places)
         return self.held[1].shape[1]
 
-    def batch(self, places: Sequence[Place], step: int) -> Iterator[Pair]:
-        """Inputs and targets of the batch at `step`, [members, n, ...], in parts of at most `rows` samples."""
+    def batch(self, places: Sequence[Place], step: int) -> Iterator[Data]:
+        """The data of the batch at `step`, [members, n, ...], in parts of at most `rows` samples.
+
+        Weights are scaled: those of a batch add up to its number of samples.
+        """
         self._hold(places)
         if self.course.batch is None:
-            yield from self.parts(self.held)
+            yield from self.parts(_scaled(self.held))
             return
         stretches = [place.stretch for place in places]
         if self.block is None or self.block[0] != stretches or not self.block[1] <= step < self.block[2]:
@@ -67,24 +71,24 @@ class Feed:
             self.block = (stretches, step, step + self.num_drawn)
         offset = step - self.block[1]
         if self.course.pool(places[0]).size is None:
-            yield from self.parts((self.fresh[0][offset], self.fresh[1][offset]))
+            yield from self.parts(_scaled(tuple(a[offset] for a in self.fresh)))
             return
-        for picked in torch.split(self.picked[offset], self._part(self.course.batch), dim=1):
-            x, y = (
-                a.flatten(0, 1).index_select(0, picked.reshape(-1)).view(*picked.shape, *a.shape[2:]) for a in self.held
-            )
-            yield x, y
+        picked = self.picked[offset]
+        weights = _scaled(tuple(_taken(a, picked) for a in self.held))[2:] if len(self.held) > 2 else ()
+        for first in range(0, self.course.batch, part := self._part(self.course.batch)):
+            x, y = (_taken(a, picked[:, first : first + part]) for a in self.held[:2])
+            yield x, y, *(w[:, first : first + part] for w in weights)
 
     def test_parts(self) -> Iterator[tuple[torch.Tensor, torch.Tensor, torch.Tensor]]:
-        """Inputs, targets and how many test samples each stands for, [members, n', ...] with n' at most `rows`."""
-        for (x, y), (counts, _) in zip(self.parts(self.test), self.parts((self.counts, self.counts)), strict=True):
-            yield x, y, counts
+        """Inputs, targets and how much each sample, or each target, counts, [members, n', ...], n' at most `rows`."""
+        for x, y, counts, *weights in self.parts((*self.test[:2], self.counts, *self.test[2:])):
+            yield x, y, weights[0].double() if weights else counts
 
-    def parts(self, data: Pair) -> Iterator[Pair]:
+    def parts(self, data: Data) -> Iterator[Data]:
         """Data of the sources [sources, n, ...] as equal parts [members, n', ...] with n' at most `rows`."""
         part = self._part(data[1].shape[1])
-        for x, y in zip(torch.split(data[0], part, dim=1), torch.split(data[1], part, dim=1), strict=True):
-            yield (x.index_select(0, self.of), y.index_select(0, self.of)) if self.shared else (x, y)
+        for cut in zip(*(torch.split(a, part, dim=1) for a in data), strict=True):
+            yield tuple(a.index_select(0, self.of) for a in cut) if self.shared else cut
 
     def _part(self, num: int) -> int:
         """The length of the parts of `num` samples: as equal as can be, since every length is traced once."""
@@ -115,7 +119,7 @@ class Feed:
             for number, (source, its) in enumerate(zip(self.sources, places, strict=True)):
                 self._write(number, num, source.draw(its.leg, self.course.ids(its, step, num)))
             assert self.buffers is not None
-            self.fresh = self.buffers[0][:num].to(self.device), self.buffers[1][:num].to(self.device)
+            self.fresh = tuple(buffer[:num].to(self.device) for buffer in self.buffers)
         else:
             ids = np.stack([self.course.ids(its, step, num).reshape(num, size) for its in places], axis=1)
             picked = torch.from_numpy(ids).to(self.device)
@@ -130,34 +134,35 @@ class Feed:
         return before - self.course.legs[leg].pool.first
 
     def _block_steps(self, size: int, finite: bool) -> int:
-        x, y = self.test
-        row = 8 if finite else x[0, 0].nbytes + y[0, 0].nbytes
+        row = 8 if finite else sum(a[0, 0].nbytes for a in self.test)
         return int(min(BLOCK, max(1, self.block_bytes // (len(self.sources) * size * row))))
 
     def _write(self, source: int, num: int, data: Samples) -> None:
         """Put a source's samples for `num` steps into the buffers, where the samples of one step lie together."""
-        x, y = (a.view(num, -1, *a.shape[1:]) for a in self._tensors(data))
+        arrays = tuple(a.view(num, -1, *a.shape[1:]) for a in self._tensors(data))
         if self.buffers is None or len(self.buffers[0]) < num:
-            self.buffers = self._empty(x, num), self._empty(y, num)
-        self.buffers[0][:num, source] = x
-        self.buffers[1][:num, source] = y
+            self.buffers = tuple(self._empty(a, num) for a in arrays)
+        for buffer, array in zip(self.buffers, arrays, strict=True):
+            buffer[:num, source] = array
 
-    def _stack(self, samples: Iterator[Samples]) -> Pair:
+    def _stack(self, samples: Iterator[Samples]) -> Data:
         """The samples of every source on the device, each copied as it is drawn."""
-        stacked: Pair | None = None
+        stacked: Data | None = None
         for source, data in enumerate(samples):
-            x, y = self._tensors(data)
+            arrays = self._tensors(data)
             if stacked is None:
-                stacked = self._empty(x[None], 1)[0].to(self.device), self._empty(y[None], 1)[0].to(self.device)
-            stacked[0][source], stacked[1][source] = x, y
+                stacked = tuple(self._empty(a[None], 1)[0].to(self.device) for a in arrays)
+            for whole, array in zip(stacked, arrays, strict=True):
+                whole[source] = array
         assert stacked is not None
         return stacked
 
-    def _distinct(self, samples: list[Samples]) -> tuple[Pair, torch.Tensor]:
+    def _distinct(self, samples: list[Samples]) -> tuple[Data, torch.Tensor]:
         """The samples of every source, each point of a small population once; how often each occurs, 0 for padding."""
         task, num = self.sources[0].run.task, len(samples[0].y)
-        # Rows are distinct already.
-        if isinstance(task, Rows) or task.population_size is None or task.population_size >= num:
+        # Rows are distinct already, and points of two weights are two.
+        apart = isinstance(task, Rows) or samples[0].weight is not None
+        if apart or task.population_size is None or task.population_size >= num:
             return self._stack(iter(samples)), torch.ones(len(samples), num, dtype=torch.float64, device=self.device)
         found = [np.unique(each.x, axis=0, return_index=True, return_counts=True)[1:] for each in samples]
         most = max(len(first) for first, _ in found)
@@ -166,11 +171,25 @@ class Feed:
         kept = (each[row] for each, row in zip(samples, rows, strict=True))
         return self._stack(kept), torch.from_numpy(counts).to(self.device)
 
-    def _tensors(self, data: Samples) -> Pair:
-        """Inputs and targets; real numbers in the precision of the runs, symbols as they are."""
-        x, y = (a.astype(self.dtype, copy=False) if a.dtype.kind == "f" else a for a in (data.x, data.y))
-        return torch.from_numpy(x), torch.from_numpy(y)
+    def _tensors(self, data: Samples) -> Data:
+        """The arrays of samples; real numbers in the precision of the runs, symbols as they are."""
+        arrays = (a for a in (data.x, data.y, data.weight) if a is not None)
+        return tuple(torch.from_numpy(a.astype(self.dtype, copy=False) if a.dtype.kind == "f" else a) for a in arrays)
 
     def _empty(self, like: torch.Tensor, num: int) -> torch.Tensor:
         """Room for `num` tensors of every source shaped as those in `like`: [num, sources, ...], not on the device."""
         return torch.empty(num, len(self.sources), *like.shape[1:], dtype=like.dtype)
+
+
+def _taken(data: torch.Tensor, picked: torch.Tensor) -> torch.Tensor:
+    """Rows of data [sources, n, ...] that `picked` [members, n'] counts through all sources: [members, n', ...]."""
+    return data.flatten(0, 1).index_select(0, picked.reshape(-1)).view(*picked.shape, *data.shape[2:])
+
+
+def _scaled(data: Data) -> Data:
+    """The data of whole batches [sources, n, ...], weights so that those of a batch add up to its samples."""
+    if len(data) == 2:
+        return data
+    x, y, weight = data
+    total = weight.flatten(1).sum(dim=1).view(-1, *[1] * (weight.dim() - 1))
+    return x, y, weight * (weight.shape[1] / total)

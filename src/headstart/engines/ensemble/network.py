@@ -1,6 +1,6 @@
 """One architecture for many members: the gradient and the prediction of a stack, traced to plain tensor operations."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import lru_cache, partial
 from typing import Any, NamedTuple
 
@@ -51,10 +51,18 @@ class Network:
 
         each = loss_to_trace(loss, device)
 
-        def both(weights: Stack, origin: Stack, x: torch.Tensor, y: torch.Tensor, count: torch.Tensor) -> Any:
+        def both(
+            weights: Stack,
+            origin: Stack,
+            x: torch.Tensor,
+            y: torch.Tensor,
+            count: torch.Tensor,
+            weight: torch.Tensor | None = None,
+        ) -> Any:
             def total(weights: Stack) -> Any:
                 prediction = predict(weights, origin, x)
-                return each(prediction, y).sum(), prediction
+                losses = each(prediction, y)
+                return (losses if weight is None else losses * weight).sum(), prediction
 
             # The slope of the mean, given instead of computed: nothing in the trace needs the loss itself.
             sums: Any = vjp(total, weights, has_aux=True)
@@ -63,11 +71,11 @@ class Network:
             return sums[1](slope)[0], sums[2]
 
         self._functions: dict[str, Callable[..., Any]] = {
-            "predict": vmap(predict),
-            "classified": vmap(lambda *args: scores_to_trace(predict(*args[:3]), args[3])),
-            "both": vmap(both, in_dims=(0, 0, 0, 0, None)),
+            "predict": predict,
+            "classified": lambda *args: scores_to_trace(predict(*args[:3]), args[3]),
+            "both": both,
             # A trace that does not return its predictions need not keep them.
-            "gradients": vmap(lambda *args: both(*args)[0], in_dims=(0, 0, 0, 0, None)),
+            "gradients": lambda *args: both(*args)[0],
         }
         self._traced: dict[tuple[Any, ...], Callable[..., Any]] = {}
         self._device, self._pool = device, Pool()
@@ -84,21 +92,28 @@ class Network:
         scores: tuple[torch.Tensor, torch.Tensor] = self._call("classified", weights, origin, x, y)
         return scores
 
-    def gradients(self, weights: Stack, origin: Stack, x: torch.Tensor, y: torch.Tensor, count: torch.Tensor) -> Stack:
-        """Gradients of each member's summed loss over its samples, divided by `count`."""
-        gradients: Stack = self._call("gradients", weights, origin, x, y, count)
+    def gradients(self, weights: Stack, origin: Stack, *data: torch.Tensor) -> Stack:
+        """Gradients of each member's summed loss over its samples, divided by `count`.
+
+        `data` are inputs, targets, `count` and, where targets weigh differently, their weights.
+        """
+        gradients: Stack = self._call("gradients", weights, origin, *data)
         return gradients
 
     def gradients_and_predictions(
-        self, weights: Stack, origin: Stack, x: torch.Tensor, y: torch.Tensor, count: torch.Tensor
+        self, weights: Stack, origin: Stack, *data: torch.Tensor
     ) -> tuple[Stack, torch.Tensor]:
         """The same, and the predictions."""
-        both: tuple[Stack, torch.Tensor] = self._call("both", weights, origin, x, y, count)
+        both: tuple[Stack, torch.Tensor] = self._call("both", weights, origin, *data)
         return both
 
-    def try_gradients(self, *args: Any) -> None:
+    def try_gradients(self, weights: Stack, origin: Stack, *data: torch.Tensor) -> None:
         """Take gradients without tracing, which takes seconds for a deep model: raises what vmap raises."""
-        self._functions["gradients"](*args)
+        self._stacked("gradients", data)(weights, origin, *data)
+
+    def _stacked(self, name: str, tensors: Sequence[torch.Tensor]) -> Callable[..., Any]:
+        """A function of all members; single numbers among the tensors are shared by them."""
+        return vmap(self._functions[name], in_dims=(0, 0, *(0 if t.dim() else None for t in tensors)))
 
     def _call(self, name: str, weights: Stack, origin: Stack, *tensors: torch.Tensor) -> Any:
         if len(tensors[0]) > 1:
@@ -117,7 +132,7 @@ class Network:
         if key not in self._traced:
             # One mode for the shapes of all operations: without it torch makes one for each, which takes half the time.
             with tracing(TracingContext(FakeTensorMode())):
-                graph = make_fx(self._functions[name])(weights, origin, *tensors)
+                graph = make_fx(self._stacked(name, tensors))(weights, origin, *tensors)
             graph.graph.eliminate_dead_code()
             with_kernels(graph, self._device)
             plan(graph, (weights, origin, *tensors), self._pool)
@@ -173,16 +188,14 @@ def _network(model: Any, signature: Signature, loss: Any, rewriting: tuple[Any, 
 def _lacking(parts: _Parts) -> str | None:
     data = parts.task.sample(0, np.zeros(2, dtype=np.int64))
     name = type(parts.model).__name__
-    if data.weight is not None:
-        return f"it lacks the weighted samples of {type(parts.task).__name__}"
     if first_buffers(parts.model, parts.signature):
         return f"it lacks the buffers of {name}"
     stacked = {p.name: torch.zeros(2, *p.shape) for p in parts.model.parameters(parts.signature)}
-    x, y = (torch.from_numpy(np.stack((a, a))) for a in (data.x, data.y))
+    x, y, *weight = (torch.from_numpy(np.stack((a, a))) for a in (data.x, data.y, data.weight) if a is not None)
     try:
         with torch.no_grad():
             net = Network(parts.model, parts.signature, parts.loss, parts.rewriting, "cpu")
-            net.try_gradients(stacked, stacked if parts.rewriting else {}, x, y, torch.tensor(2.0))
+            net.try_gradients(stacked, stacked if parts.rewriting else {}, x, y, torch.tensor(2.0), *weight)
     except Exception as error:  # whatever a foreign module raises under vmap is the reason
         first = str(error).strip().partition("\n")[0]
         return f"torch.func cannot stack {name}: {first or type(error).__name__}"
