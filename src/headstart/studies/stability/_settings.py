@@ -102,7 +102,7 @@ class NetworkKnobs(PairKnobs):
 
 # Trials and pairs that no pilot has seen. Sizes that a network of this width learns by heart in so many steps.
 LAPTOP: dict[str, Any] = {
-    "num_seeds": 2,
+    "num_seeds": 3,
     "first_seed": 40,
     "sizes": (250, 400, 640, 1000),
     "num_pairs": 12,

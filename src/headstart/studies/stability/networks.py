@@ -20,7 +20,7 @@ Expected  As the thesis. A first look had -0.79 (gap), -0.10 (stability) and +0.
 Open      Initial weights (He's here), decay of weights (none here) and the shortcuts of ResNet-20 (option A here) are
           not stated. Pairs draw their own 10,000 of SVHN's test rows; the thesis drew them once.
 Shrunk    Laptop: four convolutions of 8 to 64 channels with batch norm; MNIST at 14 x 14 for SVHN and CIFAR-10 at
-          16 x 16, 250 to 1000 rows, 1000 steps of batch 32, a dozen pairs, two trials. Rates were chosen so that 1000
+          16 x 16, 250 to 1000 rows, 1000 steps of batch 32, a dozen pairs, three trials. Rates were chosen so that 1000
           rows are learned by heart; pilots had other trials and pairs.
 Data      `headstart data get mnist cifar10`; SVHN from your own files. The smoke preset has made images.
 """
