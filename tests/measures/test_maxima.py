@@ -75,6 +75,14 @@ def test_a_difference_of_exponents_resamples_both_together():
     assert tilted.estimate.high == pytest.approx(0.25)
 
 
+def test_a_difference_of_two_differences_resamples_all_four_together():
+    values, gap = draws(3, (2, 5, 30)), draws(4, (2, 5, 30))
+    later = (values * SIZES[:, None] ** -0.25, 3 * gap)
+    found = exponent_of_maxima(SIZES, values, gap, QUICK, over=later)
+    assert found.estimate.value == pytest.approx(0.25)
+    assert found.sd < 1e-12
+
+
 def test_below_a_floor_an_exponent_is_the_floor():
     values = draws(5, (5, 30))
     floored = exponent_of_maxima(SIZES, values, how=QUICK, floor=-0.25)
@@ -110,6 +118,7 @@ def test_an_interval_is_the_same_whenever_it_is_computed():
         (lambda: Maxima(resamples=1), "resamples=1"),
         (lambda: exponent_of_maxima(SIZES, np.ones((4, 9))), r"\(1, 4, 9\).*one setting an x"),
         (lambda: exponent_of_maxima(SIZES, np.ones((5, 9)), np.ones((5, 8))), "give the shape of values"),
+        (lambda: exponent_of_maxima(SIZES, np.ones((5, 9)), over=(np.ones((5, 9)),) * 2), "give less too"),
     ],
 )
 def test_a_fit_that_makes_no_sense_is_refused(make, message):

@@ -79,23 +79,26 @@ def exponent_of_maxima(
     less: ArrayLike | None = None,
     how: Maxima = BY_CURVE_FIT,
     floor: float = -float("inf"),
+    over: tuple[ArrayLike, ArrayLike] | None = None,
 ) -> MaximaExponent:
     """b of max over draws ~ x^b, its mean over trials, with a 95% interval by the k-out-of-n bootstrap over draws.
 
     `values` is [trials, settings, draws] or [settings, draws], one setting an x. Draws of different settings are
     independent; draw j of one setting is the same in every trial, so it is resampled in all of them at once. With
-    `less`, of the same shape and from the same draws, it is the exponent of `values` less that of `less`. A `floor`
-    is the least that the exponent of `values` counts, as where a bound has another term. It is not a number where a
-    maximum is not above 0.
+    `less`, of the same shape and from the same draws, it is the exponent of `values` less that of `less`. With `over`,
+    such a pair too, as at another step of the same runs, the difference of its exponents is taken away as well. A
+    `floor` is the least that the exponent of `values` counts, as where a bound has another term. It is not a number
+    where a maximum is not above 0.
     """
-    given = [_checked(x, part) for part in (values, less) if part is not None]
+    if over is not None and less is None:
+        raise HeadstartError("exponent_of_maxima(over=...): give less too, whose difference it is compared with")
+    given = [_checked(x, part) for part in (values, less, *(over or ())) if part is not None]
     if len({part.shape for part in given}) > 1:
         raise HeadstartError(f"exponent_of_maxima(less={given[1].shape}): give the shape of values, {given[0].shape}")
 
     def exponents(parts: list[NDArray[np.float64]]) -> NDArray[np.float64]:
         first, *others = (how.exponents(x, part) for part in parts)
-        first = np.maximum(first, floor)
-        return first - others[0] if others else first
+        return np.maximum(first, floor) + sum(sign * other for sign, other in zip((-1, -1, 1), others, strict=False))
 
     num = given[0].shape[2]
     size = ceil(num**how.share) if how.quantile is None else num
