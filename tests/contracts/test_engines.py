@@ -26,7 +26,7 @@ from headstart.engines.fused import Fused
 from headstart.engines.lower import lower
 from headstart.losses import MSE, Correlation, CrossEntropy, Hinge, Logistic
 from headstart.methods import GradientFilter, InBall, LayerScale, Linearised, OnSphere, PhaseLoss
-from headstart.models import MLP, AttentionOnly, Embedding, Readout, Transformer
+from headstart.models import MLP, AttentionOnly, Embedding, Readout, ThresholdFilter, Transformer
 from headstart.models.mlp import Activation
 from headstart.optimizers import SGD, Adafactor, AdamW, Cosine, StepDecay, WarmUp, WarmUpStableDecay
 from headstart.plans import AutoPhases, ByRole, Fixed, Online, Phase, Phases, TwoSet
@@ -34,6 +34,7 @@ from headstart.run import Reaches, Run, Step
 from headstart.tasks import (
     DecisionList,
     Hermite,
+    LocalSignal,
     ModularArithmetic,
     MultiIndex,
     Parity,
@@ -281,6 +282,13 @@ RUNS = {
     "scores of an MLP": replace(LABELS, model=MLP(12, embedding=Embedding(3)), optimizer=SGD(0.3)),
     "attention only": replace(
         LABELS, task=DecisionList.cyclic(7, 4, (2, 1, 0), 3), model=AttentionOnly(value_std=0.1), optimizer=SGD(5.0)
+    ),
+    "threshold filter": replace(
+        PARITY,
+        task=LocalSignal(20, 3, noise=0.7, num_test=50),
+        model=ThresholdFilter(0.3),
+        loss=Logistic(),
+        methods=(LayerScale(rate={Role.BIAS: 0.2}),),
     ),
     "hidden tokens": replace(LABELS, task=RunningSum(hidden=2)),
     "weighted samples": UNEVEN,

@@ -26,6 +26,7 @@ from headstart.models import (
     Readout,
     ResNet,
     Signs,
+    ThresholdFilter,
     Transformer,
     Vectors,
 )
@@ -261,7 +262,17 @@ CONVOLUTIONAL = [
     pytest.param(Row(ConvNet(3, depth=1), convnet_forward, Signature((1, 4, 4), outputs=(2,))), id="one convolution"),
     pytest.param(Row(ResNet(14, 2), resnet_forward, Signature((3, 8, 7), outputs=(4,))), id="residual"),
 ]
+
+
+def threshold_filter_forward(model, signature, weights, x):
+    z = x.astype(np.float64) @ weights["filter.weight"][0].astype(np.float64)
+    b = float(weights.get("threshold.bias", [0.0])[0])
+    return (np.maximum(z + b, 0) - np.maximum(b - z, 0)).sum(axis=1)
+
+
 MODELS = [
+    pytest.param(Row(ThresholdFilter(0.5), threshold_filter_forward, Signature((6, 4))), id="threshold filter"),
+    pytest.param(Row(ThresholdFilter(0.5, False), threshold_filter_forward, Signature((6, 4))), id="linear filter"),
     *TRANSFORMERS,
     pytest.param(Row(AttentionOnly(0.7, 0.5), attention_only_forward, LABELLED), id="attention only"),
     pytest.param(
@@ -349,6 +360,8 @@ def test_initial_weights_are_decided_by_the_seed_alone(row):
     given = {p.name for p in row.parameters if p.role is Role.NORM or (p.fixed and p.role is Role.POSITION)}
     if getattr(row.model, "weight_std", None):
         given |= {p.name for p in row.parameters if p.role is Role.BIAS}
+    if isinstance(row.model, ThresholdFilter):
+        given |= {p.name for p in row.parameters if p.role is not Role.INPUT}
     if isinstance(getattr(row.model, "embedding", None), FixedTable):
         given.add("embedding.weight")
     if getattr(row.model, "init", None) is Init.COMMITTEE:

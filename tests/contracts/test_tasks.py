@@ -32,6 +32,7 @@ from headstart.tasks import (
     Images,
     InContextRegression,
     Language,
+    LocalSignal,
     MadeImages,
     Masked,
     ModularArithmetic,
@@ -185,8 +186,21 @@ def corner(task, seed, x):
     return x[:, 0] * x[:, 1]
 
 
+def signal_row(task, seed, x):
+    """The sign of the row that is +-w*."""
+    along = x.astype(np.float64) @ task.teacher(seed)
+    far = np.linalg.norm(x - np.sign(along)[:, :, None] * task.teacher(seed), axis=2)
+    return np.sign(along[np.arange(len(x)), far.argmin(axis=1)])
+
+
 # Inputs of independent coordinates that are not all of one size.
 CLUSTERS = [pytest.param(Row(XorClusters(9, 0.05, num_test=4096), 0, 1, corner), id="xor clusters")]
+PATCHES = [
+    pytest.param(Row(LocalSignal(3, 4, num_test=4096), 0, 1, signal_row), id="local signal"),
+    pytest.param(
+        Row(LocalSignal(2, 1, noise=0.3, ties=0, num_test=4096), 0, 1, signal_row), id="local signal on a line"
+    ),
+]
 SEQUENCES = [
     pytest.param(Row(InContextRegression(), 0, 4, least_squares), id="in-context regression"),
     pytest.param(Row(InContextRegression(2, 5), 0, 2, least_squares), id="in-context regression of two features"),
@@ -294,9 +308,9 @@ LOSSES = {
         losses.CrossEntropy,
     )
 }
-ENDLESS = TASKS + CLUSTERS + SEQUENCES + CLASSES + LISTS + WINDOWS
+ENDLESS = TASKS + CLUSTERS + PATCHES + SEQUENCES + CLASSES + LISTS + WINDOWS
 white_inputs = pytest.mark.parametrize("row", TASKS)
-one_output = pytest.mark.parametrize("row", TASKS + CLUSTERS + SEQUENCES)
+one_output = pytest.mark.parametrize("row", TASKS + CLUSTERS + PATCHES + SEQUENCES)
 endless_task = pytest.mark.parametrize("row", ENDLESS)
 finite_task = pytest.mark.parametrize("row", FINITE)
 dealt_by_seed = pytest.mark.parametrize("row", ENDLESS + FINITE)
@@ -625,6 +639,9 @@ def test_the_default_support_is_the_first_coordinates_in_order():
         (lambda: ModularArithmetic(10, 7, base=1), r"ModularArithmetic\(base=1\)"),
         (lambda: ModularArithmetic(10, operation="division"), "'division'.*addition or multiplication"),
         (lambda: Parity(5, 2, ties=1.5), r"ties=1\.5"),
+        (lambda: LocalSignal(1), r"LocalSignal\(patches=1\).*at least 2"),
+        (lambda: LocalSignal(9, noise=0), "noise=0"),
+        (lambda: LocalSignal(9, ties=-1), "ties=-1"),
         (lambda: XorClusters(1), r"XorClusters\(dim=1\).*at least 2"),
         (lambda: XorClusters(9, noise=-0.1), r"noise=-0\.1"),
         (lambda: XorClusters(9, num_test=0), "num_test=0"),

@@ -7,6 +7,7 @@ from headstart.models.embedding import Embedding
 from headstart.models.fixed_tables import Binary, FixedTable, Fourier, OneHot, Text
 from headstart.models.mlp import MLP, Init
 from headstart.models.model import Model, Weights
+from headstart.models.threshold_filter import ThresholdFilter
 from headstart.models.tokens import Signs, Tokens, Vectors
 from headstart.models.transformer import Norm, Positions, Readout, Transformer
 
@@ -28,6 +29,7 @@ __all__ = [
     "ResNet",
     "Signs",
     "Text",
+    "ThresholdFilter",
     "Tokens",
     "Transformer",
     "Vectors",

@@ -5,6 +5,7 @@ from headstart.tasks.images import Images
 from headstart.tasks.in_context import InContextRegression
 from headstart.tasks.language import Language
 from headstart.tasks.links import Erf, Link, Relu, Series, Sign, Tanh, named_link
+from headstart.tasks.local_signal import LocalSignal
 from headstart.tasks.made_images import MadeImages
 from headstart.tasks.made_text import MadeText
 from headstart.tasks.modular import ModularArithmetic, Operation
@@ -35,6 +36,7 @@ __all__ = [
     "InContextRegression",
     "Language",
     "Link",
+    "LocalSignal",
     "MadeImages",
     "MadeText",
     "Masked",

@@ -24,6 +24,7 @@ from headstart.theory.information_exponent import generative_exponent, informati
 from headstart.theory.inputs import Correlated, Gaussian, PrincipalRows, RandomSigns, StudentT, principal_rows
 from headstart.theory.leap_index import Leap, Step, leap_index
 from headstart.theory.learnability import Learnability, Outlook, learnability
+from headstart.theory.local_signal import FilterFlow, Filters, FilterSGD
 from headstart.theory.odd_parity import best_on_three, threshold_correlation, two_layer_ceiling
 from headstart.theory.overlap_limits import Kept, escape_threshold, kept_terms, ode_path
 from headstart.theory.overlap_loss import population_error, target_variance
@@ -79,6 +80,9 @@ __all__ = [
     "Draw",
     "Event",
     "ExponentEstimate",
+    "FilterFlow",
+    "FilterSGD",
+    "Filters",
     "Form",
     "Gaussian",
     "Gradients",
