@@ -15,6 +15,7 @@ import os
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -137,7 +138,7 @@ class OnLoop:
 
     def __init__(self, filter: Filter) -> None:
         task = filter.task
-        slow = hs.LayerScale(rate={"bias": 1 / task.patches})
+        slow = hs.LayerScale(rate={hs.Role.BIAS: 1 / task.patches})
         self.run = hs.Run(
             task,
             hs.ThresholdFilter(0.3),
@@ -164,12 +165,12 @@ def reduced_rows(quick: bool, measure: Callable[..., dict[str, float]]) -> Itera
     """Reduced against direct."""
     for filter in filters(quick):
         makes: dict[str, Callable[[], Any]] = {
-            "ours": lambda f=filter: Reduced(f),
-            "autograd": lambda f=filter: Direct(f, by_hand=False),
-            "by hand": lambda f=filter: Direct(f, by_hand=True),
+            "ours": partial(Reduced, filter),
+            "autograd": partial(Direct, filter, by_hand=False),
+            "by hand": partial(Direct, filter, by_hand=True),
         }
         if not quick:
-            makes["loop"] = lambda f=filter: OnLoop(f)
+            makes["loop"] = partial(OnLoop, filter)
         times = measure(filter.name, makes)
         yield Row(filter.name, times.pop("ours"), times, REDUCED_BAR)
 

@@ -64,7 +64,10 @@ def _every_patch(seed: Any, first: Any, num: Any, alpha: Any, ids: Any, drawn: A
     """Sums over `num` normals xi of the ids from `first` on: xi and signs beyond alpha, xi within, and how many."""
     for i in range(8):
         ids[i] = first + np.uint64(i)
-    beyond, signs, within, inside = 0.0, 0.0, 0.0, 0
+    beyond: Any = 0.0
+    signs: Any = 0.0
+    within: Any = 0.0
+    inside = 0
     left, edge, zero = num, np.float32(alpha), np.float32(0)
     while left > 0:
         lanes = min(_LANES_AT_ONCE, (left + 31) // 32)
