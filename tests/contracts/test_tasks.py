@@ -734,3 +734,15 @@ def test_shrunk_images_have_the_means_of_squares():
 def test_more_made_images_than_there_are_are_refused():
     with pytest.raises(HeadstartError, match=r"train=1900, test=200.*2000 rows"):
         MadeImages(1900)
+
+
+@pytest.mark.parametrize(
+    "task", [Parity(4, 2), SingleIndex(3), InContextRegression(1, 2), ModularArithmetic(10, 2)], ids=repr
+)
+def test_fewer_test_points_are_the_first_of_more_and_the_usual_number_is_no_part_of_a_cell(task):
+    few = replace(task, num_test=5)
+    assert np.array_equal(held_out(few, 3).x, held_out(task, 3).x[:5])
+    assert "num_test" not in encode(task)
+    assert encode(few)["num_test"] == 5
+    with pytest.raises(HeadstartError, match="num_test=0"):
+        replace(task, num_test=0)

@@ -289,8 +289,9 @@ def test_gradients_that_share_a_tensor_are_summed_once_over_passes(monkeypatch):
     monkeypatch.setattr(engine, "_CACHE_BYTES", 2**10)
     monkeypatch.setattr(engine, "_LONGEST_PASS", 4)
     monkeypatch.setattr(engine, "_SHORTEST_PASS", 1)
-    run = replace(RUN, model=Doubled(), optimizer=SGD(0.01), plan=Fixed(90), batch=FullBatch(), budget=Budget(4, 4))
-    monkeypatch.setattr(Parity, "num_test", 64)
+    task, model = replace(RUN.task, num_test=64), Doubled()
+    run = replace(RUN, task=task, model=model, optimizer=SGD(0.01), plan=Fixed(90), batch=FullBatch())
+    run = replace(run, budget=Budget(4, 4))
     assert_agrees_with_the_loop([run, run.at(1)])
 
 

@@ -1,6 +1,6 @@
 """In-context linear regression: every sequence has a teacher of its own."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 import numpy as np
@@ -21,19 +21,19 @@ class InContextRegression:
 
     `features` is n and `context` k. Each of the 2k + 1 tokens is a vector of n coordinates; that of a y_i has it in
     the first and zeros in the others. E y = 0 and Var(y) = n. Least squares on the context is exact for k >= n.
-    Reference: Less Data, Faster Training, Section 2.
+    A run is evaluated on `num_test` fresh sequences. Reference: Less Data, Faster Training, Section 2.
     """
 
     features: int = 4
     context: int = 15
+    num_test: int = field(default=4096, metadata={"since": 3})
 
     semantics: ClassVar[int] = 1
     losses: ClassVar[tuple[str, ...]] = ("mse",)
-    num_test: ClassVar[int] = 4096
 
     def __post_init__(self) -> None:
-        check_count("InContextRegression", "features", self.features)
-        check_count("InContextRegression", "context", self.context)
+        for name in ("features", "context", "num_test"):
+            check_count("InContextRegression", name, getattr(self, name))
 
     @property
     def signature(self) -> Signature:

@@ -1,7 +1,7 @@
 """Sparse parity on the hypercube."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import ClassVar
 
 import numpy as np
@@ -25,17 +25,17 @@ class Parity:
 
     The support defaults to the first `degree` coordinates; degree = dim is dense parity. Up to dim 24 the exact
     population of 2^d points can be enumerated: bit i of a point's index is set where x_i = -1. A prediction of exactly
-    0 counts `ties` in the accuracy.
+    0 counts `ties` in the accuracy. A run is evaluated on `num_test` fresh points.
     """
 
     dim: int
     degree: int
     support: tuple[int, ...] | None = None
     ties: float = 0.5
+    num_test: int = field(default=4096, metadata={"since": 3})
 
     semantics: ClassVar[int] = 1
     losses: ClassVar[tuple[str, ...]] = ("hinge", "logistic", "mse", "correlation", "exponential")
-    num_test: ClassVar[int] = 4096
 
     def __post_init__(self) -> None:
         check_count("Parity", "dim", self.dim)
@@ -53,6 +53,7 @@ class Parity:
             )
         object.__setattr__(self, "support", tuple(sorted(support)))
         check_fraction("Parity", "ties", self.ties)
+        check_count("Parity", "num_test", self.num_test)
 
     @property
     def signature(self) -> Signature:

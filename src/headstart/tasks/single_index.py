@@ -1,6 +1,6 @@
 """Single-index models: a link function of one hidden direction of Gaussian inputs."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, ClassVar, Protocol, runtime_checkable
 
 import numpy as np
@@ -56,21 +56,22 @@ def check_link(owner: str, link: object) -> None:
 class SingleIndex:
     """y = link(<w*, x>), x ~ N(0, I_d), w* uniform on the sphere of radius `norm`, drawn from the task stream.
 
-    With norm 1 and link He_k, E[y] = 0 and Var(y) = k!.
+    With norm 1 and link He_k, E[y] = 0 and Var(y) = k!. A run is evaluated on `num_test` fresh points.
     """
 
     dim: int
     link: Link = Hermite(3)
     norm: float = 1.0
+    num_test: int = field(default=5000, metadata={"since": 3})
 
     semantics: ClassVar[int] = 1
     losses: ClassVar[tuple[str, ...]] = ("mse", "correlation")
-    num_test: ClassVar[int] = 5000
 
     def __post_init__(self) -> None:
         check_count("SingleIndex", "dim", self.dim)
         check_positive("SingleIndex", "norm", self.norm)
         check_link("SingleIndex", self.link)
+        check_count("SingleIndex", "num_test", self.num_test)
 
     @property
     def signature(self) -> Signature:
