@@ -27,6 +27,7 @@ QUICK = {
     "decision_lists/one_step",
     "decision_lists/w_only",
     "stability/connectivity",
+    "local_signal/toy",
 }
 USERS_STUDY = Path(__file__).parent / "users_study.py"
 PRESETS = ("smoke", "laptop", "desk", "paper")
