@@ -42,6 +42,14 @@ from headstart.optimizers import SGD
 from headstart.plans import Online
 from headstart.run import Run
 from headstart.studies.local_signal import GREY, PAPER_TITLE, FilterEvents, number
+from headstart.studies.local_signal._toy_flows import (
+    TARGET,
+    Worst,
+    arrivals,
+    least_patches,
+    linear_accuracy,
+    literal_accuracy,
+)
 from headstart.tasks import LocalSignal
 from headstart.theory import FilterFlow, Filters, FilterSGD
 
@@ -50,7 +58,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 DECIMAL = 1 / log(10)
-NEAR, TARGET = 0.99, 0.01
+NEAR = 0.99
 WORDS = {"stated": "as stated", "bias": "rate 0.01 for b", "decimal": "decimal logarithm"}
 COLOURS = {"stated": lab.warm(), "bias": lab.cold(), "decimal": lab.cold(1)}
 FINDING = (
@@ -225,71 +233,10 @@ class FlowExponent:
         return number(log(u / t) / log(other / one))
 
 
-def arrivals(results: lab.Results, reading: str) -> list[tuple[int, float]]:
-    """k and the flow's time to an error of 0.01."""
-    flows = results.knobs.flows
-    return [(n, float(results.computed[f"flow_{reading}_{n}"]["arrived"])) for n in flows]
-
-
-@dataclass(frozen=True)
-class Worst:
-    """The extreme over all flows that arrive of an event on the way, where a lemma speaks of it.
-
-    `where` is "early" (|c| < 1 / log^3 k), "late" (b < 0, c > 1 / log^4 k), "rising" (b > 0) or "all".
-    """
-
-    event: str
-    largest: bool
-    where: str = "all"
-    sign: float = 1.0
-
-    arms: ClassVar[tuple[str, ...]] = ()
-
-    def __call__(self, results: lab.Results) -> lab.Estimate:
-        """The extreme; no interval."""
-        found: list[float] = []
-        for reading in ("natural", "decimal"):
-            for n, time in arrivals(results, reading):
-                part = results.computed[f"flow_{reading}_{n}"]
-                c, b, values = part["signal"], part["bias"], self.sign * part[self.event]
-                kept = {
-                    "all": np.ones(len(c), dtype=bool),
-                    "early": c < log(n) ** -3,
-                    "late": (b < 0) & (c > log(n) ** -4),
-                    "rising": b > 0,
-                }[self.where]
-                found += values[kept].tolist() if np.isfinite(time) else []
-        return number(max(found) if self.largest else min(found))
-
-
 def rest_events(results: lab.Results) -> lab.Estimate:
     """Lemma 3.2 on the chain: the largest derivative by v over its bound in the proof; below 0 if one is negative."""
     ratios = np.concatenate([paths(results, name, "rest_bound").ravel() for name in results.knobs.readings])
     return number(ratios.max() if (ratios > 0).all() else -1.0)
-
-
-def linear_accuracy(results: lab.Results) -> lab.Estimate:
-    """Of the filter w* without a threshold: Phi(1 / (sigma sqrt k))."""
-    k = results.knobs
-    return number(1 - float(Filters.on(LocalSignal(k.patches, k.dim), 1.0).error()))
-
-
-def literal_accuracy(results: lab.Results) -> lab.Estimate:
-    """The best accuracy of an aligned filter over all thresholds at sigma = 1."""
-    k = results.knobs
-    task = LocalSignal(k.patches, k.dim, noise=sqrt(k.patches) / log(k.patches))
-    return number(1 - float(Filters.on(task, 1.0, 0.0, -np.linspace(0, 0.999, 20)).error().min()))
-
-
-def least_patches(results: lab.Results) -> lab.Estimate:
-    """k_0: the least k at which some threshold of an aligned filter has an error of 0.01, natural logarithm."""
-    ratios = np.linspace(0.85, 0.99, 5)
-    low, high = 100, 3000
-    while high - low > 1:
-        middle = (low + high) // 2
-        reached = Filters.on(LocalSignal(middle, 2), 1.0, 0.0, -ratios).error().min() <= TARGET
-        low, high = (low, middle) if reached else (middle, high)
-    return number(high)
 
 
 def claims(k: Knobs) -> list[lab.Claim]:
