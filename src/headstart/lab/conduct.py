@@ -10,8 +10,10 @@ from headstart.lab import provenance
 from headstart.lab.arms import Arm
 from headstart.lab.axes import with_values
 from headstart.lab.computed import Computed, compute_missing, missing, needs
+from headstart.lab.described import describe_arms, describe_contrasts
 from headstart.lab.finding import fill_finding
 from headstart.lab.ledger import Serving
+from headstart.lab.live import following
 from headstart.lab.progress import Progress
 from headstart.lab.results import Results
 from headstart.lab.runner import execute
@@ -129,14 +131,14 @@ def conduct(
     key = edition(study, preset, knobs)
     session, began = store.studies.begin(key), time.monotonic()
     try:
-        with progress:
+        with progress, following(store.path, key, study.arms(knobs), pool, progress) as (followed, noted):
 
             def train(runs: list[Run], keep: Keep, title: str, measures: tuple[Measure, ...]) -> None:
-                execute(runs, store, pool, device, progress, title, keep, measures)
+                execute(runs, store, followed, device, noted, title, keep, measures)
                 store.studies.set_seconds(session, time.monotonic() - began)
 
             def compute(parts: Sequence[Computed]) -> None:
-                compute_missing(parts, store, pool, progress, device)
+                compute_missing(parts, store, followed, noted, device)
 
             results = gather(study, knobs, store, train, compute)
     finally:
@@ -190,6 +192,9 @@ def make_report(study: Study, preset: str, results: Results, store: Store) -> di
         "machine": provenance.machine(),
         "minutes": round(store.studies.seconds(key) / 60, 2),
         "choices": {name: tuned.to_json() for name, tuned in results.tuned.items()},
+        "arms": describe_arms(results),
+        "contrasts": describe_contrasts(study, results),
+        "computed": {name: store.key_of(part) for name, part in results.parts.items()},
         "diverged": {name: count for name, count in diverged.items() if count},
         "claims": claims,
     }
