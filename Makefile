@@ -25,7 +25,7 @@ $(RUNS): pyproject.toml constraints.txt
 $(READY): $(RUNS)
 	@echo "adding what tests, ruff, mypy and the documentation need (under a minute; once)"
 	@$(BIN)/python -m pip install --quiet --upgrade pip
-	@$(BIN)/python -m pip install --quiet -c constraints.txt -e ".[huggingface,lightning]" --group dev
+	@$(BIN)/python -m pip install --quiet -c constraints.txt -e ".[huggingface,lightning,ui,tensorboard]" --group dev
 	@# A peer in the tests of muP. Its torchvision has no CPU build and is not needed.
 	@$(BIN)/python -m pip install --quiet -c constraints.txt --no-deps mup
 	@touch $@

@@ -21,6 +21,7 @@ COMMANDS = [
     "version",
     "gc",
     "check-store",
+    "ui",
 ]
 CLAIM_FIELDS = ["id", "kind", "statement", "paper", "estimate", "low", "high"]
 CLAIM_FIELDS += ["known", "arrivals", "horizon", "axis", "beside", "verdict"]

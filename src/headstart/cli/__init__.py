@@ -16,12 +16,12 @@ from typing import Any
 
 import tyro
 
-from headstart.cli import data, experiment, plan, probe, report, results, storage
+from headstart.cli import data, experiment, page, plan, probe, report, results, storage
 from headstart.cli.options import app
 from headstart.core.errors import HeadstartError
 from headstart.core.faults import one_line, systems_fault, users_fault
 
-__all__ = ["data", "experiment", "main", "plan", "probe", "report", "results", "storage"]
+__all__ = ["data", "experiment", "main", "page", "plan", "probe", "report", "results", "storage"]
 
 
 class _Stopped(KeyboardInterrupt):

@@ -80,7 +80,9 @@ class LiveFile:
 
     def say_progress(self, title: str, done: float, total: float, text: str) -> None:
         """Note how far the work is, now and then."""
-        self.progress = {"title": title, "done": done, "total": total, "text": text, "at": time.time()}
+        began = self.progress["began"] if self.progress.get("title") == title else time.time()
+        said = {"title": title, "done": done, "total": total, "text": text}
+        self.progress = {**said, "began": began, "at": time.time()}
         if time.monotonic() - self._said > _PROGRESS_EVERY:
             self._said = time.monotonic()
             self._append([{"progress": self.progress}])

@@ -15,17 +15,17 @@ def readable_reports(store: Store) -> dict[str, dict[str, Any]]:
     """The newest report of every study by its name; one that cannot be shown is refused with what is wrong in it."""
     out = {}
     for study, report in store.studies.reports().items():
-        wrong = _wrong(report)
+        wrong = fault_of(report)
         if wrong:
             raise HeadstartError(
                 f"the report of {study} in store {store.path} cannot be shown: {wrong}; run the study again"
             )
-        out[one_line(study)] = _plain(report)
+        out[one_line(study)] = plain(report)
     return out
 
 
-def _wrong(report: dict[str, Any]) -> str | None:
-    """What of a report is not as `headstart run` writes it."""
+def fault_of(report: dict[str, Any]) -> str | None:
+    """What of a report is not as `headstart run` writes it; None if all is."""
     for name in ("study", "preset"):
         if not isinstance(report.get(name), str):
             return f"it has no {name}"
@@ -43,10 +43,10 @@ def _wrong(report: dict[str, Any]) -> str | None:
     return None
 
 
-def _plain(data: Any) -> Any:
+def plain(data: Any) -> Any:
     """Data with its text made safe to print."""
     if isinstance(data, dict):
-        return {one_line(str(name)): _plain(value) for name, value in data.items()}
+        return {one_line(str(name)): plain(value) for name, value in data.items()}
     if isinstance(data, list):
-        return [_plain(value) for value in data]
+        return [plain(value) for value in data]
     return one_line(data) if isinstance(data, str) else data

@@ -281,8 +281,9 @@ class Store:
         seeds: Iterable[int] | None = None,
         labels: Mapping[str, str] | None = None,
         measures: Sequence[Measure] = (),
+        metrics: Sequence[str] | None = None,
     ) -> Traces:
-        """The stored traces of a cell in the order of `seeds` (default: all, ascending), with what measures saw."""
+        """The traces of a cell in the order of `seeds` (default: all, ascending), of `metrics` alone if given."""
         rows = {row[1]: row[2:] for row in self._db.rows("runs", _OF_CELL, (cell,))}
         encoded, names = self._cell(cell)
         described = settings(encoded)
@@ -293,7 +294,7 @@ class Store:
                 raise HeadstartError(f"cell {cell} seed {seed} is not in store {self.path}; run its study first")
             chunk, place, num, status, seconds, *before = rows[seed]
             if chunk not in chunks:
-                chunks[chunk] = self._curves(chunk, names)
+                chunks[chunk] = self._curves(chunk, names, metrics)
             arrays = chunks[chunk]
             steps, samples, flops = (arrays[name][:num] for name in _AXES)
             curves = {name: array[place, :num] for name, array in arrays.items() if name not in _AXES}
@@ -302,10 +303,12 @@ class Store:
             out.append(Trace(cell, seed, steps, samples, flops, curves, *how))
         return Traces(tuple(out))
 
-    def _curves(self, chunk: int, names: Sequence[str]) -> dict[str, NDArray[Any]]:
+    def _curves(self, chunk: int, names: Sequence[str], only: Sequence[str] | None) -> dict[str, NDArray[Any]]:
         """The axes [records] and the curves [members, records] of a chunk, by these names where it has records."""
         arrays: dict[str, NDArray[Any]] = {}
-        for _, metric, dtype, checksum, data in self._db.rows("curves", "WHERE chunk = ?", (chunk,), data=True):
+        names, read = (names, ()) if only is None else ([n for n in names if n in only], (*_AXES, *only))
+        query = "WHERE chunk = ?" + (f" AND metric IN ({', '.join('?' * len(read))})" if read else "")
+        for _, metric, dtype, checksum, data in self._db.rows("curves", query, (chunk, *read), data=True):
             if zlib.crc32(data) != checksum or dtype not in _DTYPES or len(data) % _DTYPES[dtype]:
                 raise self._db.damaged(f"chunk {chunk} ({metric})")
             arrays[metric] = np.frombuffer(data, dtype=np.dtype(dtype))
