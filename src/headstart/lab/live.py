@@ -187,7 +187,7 @@ class Followed:
     """A pool whose runs are noted in a live file: those under way, and what they record."""
 
     def __init__(self, pool: Workers, live: LiveFile) -> None:
-        self.pool, self.live, self.slots = pool, live, pool.slots
+        self.pool, self.live, self.slots, self.pace = pool, live, pool.slots, pool.pace
         self._ended: list[Key] = []
         self._kept: list[Message] = []
 
