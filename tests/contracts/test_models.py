@@ -29,6 +29,7 @@ from headstart.models import (
     ThresholdFilter,
     Transformer,
     Vectors,
+    WideResNet,
 )
 from headstart.models.mlp import Activation, Init
 
@@ -161,17 +162,18 @@ def attention_only_forward(model, signature, weights, x):
 
 
 def convolved(x, weight, stride):
-    """[n, in, height, width] by [out, in, 3, 3], zeros around, position by position."""
-    padded = np.pad(x, ((0, 0), (0, 0), (1, 1), (1, 1)))
+    """[n, in, height, width] by [out, in, k, k], zeros around, position by position."""
+    k = weight.shape[-1]
+    padded = np.pad(x, ((0, 0), (0, 0), (k // 2, k // 2), (k // 2, k // 2)))
     rows, columns = (range(0, side, stride) for side in x.shape[2:])
-    return np.array([[np.einsum("ncij,ocij->no", padded[:, :, r : r + 3, c : c + 3], weight) for c in columns]
+    return np.array([[np.einsum("ncij,ocij->no", padded[:, :, r : r + k, c : c + k], weight) for c in columns]
                      for r in rows]).transpose(2, 3, 0, 1)  # fmt: skip
 
 
 def normed(x, name, weights):
     """By the mean and variance of the batch, as in training."""
     mean, variance = x.mean(axis=(0, 2, 3), keepdims=True), x.var(axis=(0, 2, 3), keepdims=True)
-    scale, shift = (weights[f"{name}.norm.{part}"][:, None, None] for part in ("scale", "shift"))
+    scale, shift = (weights[f"{name}norm.{part}"][:, None, None] for part in ("scale", "shift"))
     return (x - mean) / np.sqrt(variance + 1e-5) * scale + shift
 
 
@@ -179,21 +181,35 @@ def convnet_forward(model, signature, weights, x):
     h = x.astype(np.float64)
     for i in range(model.depth):
         h = np.maximum(
-            normed(convolved(h, weights[f"blocks.{i}.weight"], 1 if i == 0 else 2), f"blocks.{i}", weights), 0
+            normed(convolved(h, weights[f"blocks.{i}.weight"], 1 if i == 0 else 2), f"blocks.{i}.", weights), 0
         )
     return h.mean(axis=(2, 3)) @ weights["readout.weight"].T + weights["readout.bias"]
 
 
 def resnet_forward(model, signature, weights, x):
-    h = np.maximum(normed(convolved(x.astype(np.float64), weights["stem.weight"], 1), "stem", weights), 0)
+    h = np.maximum(normed(convolved(x.astype(np.float64), weights["stem.weight"], 1), "stem.", weights), 0)
     each = (model.depth - 2) // 6
     for block in range(3 * each):
         first, second = (f"blocks.{block}.{part}" for part in ("first", "second"))
         stride = 2 if block in (each, 2 * each) else 1
-        inner = np.maximum(normed(convolved(h, weights[f"{first}.weight"], stride), first, weights), 0)
-        inner = normed(convolved(inner, weights[f"{second}.weight"], 1), second, weights)
+        inner = np.maximum(normed(convolved(h, weights[f"{first}.weight"], stride), f"{first}.", weights), 0)
+        inner = normed(convolved(inner, weights[f"{second}.weight"], 1), f"{second}.", weights)
         more = (inner.shape[1] - h.shape[1]) // 2
         h = np.maximum(inner + np.pad(h[:, :, ::stride, ::stride], ((0, 0), (more, more), (0, 0), (0, 0))), 0)
+    return h.mean(axis=(2, 3)) @ weights["readout.weight"].T + weights["readout.bias"]
+
+
+def wide_forward(model, signature, weights, x):
+    h = convolved(x.astype(np.float64), weights["stem.weight"], 1)
+    each = (model.depth - 4) // 6
+    for block in range(3 * each):
+        name, stride = f"blocks.{block}", 2 if block in (each, 2 * each) else 1
+        inner = h
+        for part, by in (("first", stride), ("second", 1)):
+            active = np.maximum(normed(inner, f"{name}.{part}.", weights), 0)
+            inner = convolved(active, weights[f"{name}.{part}.weight"], by)
+        h = inner + (convolved(h, weights[f"{name}.shortcut.weight"], stride) if block % each == 0 else h)
+    h = np.maximum(normed(h, "", weights), 0)
     return h.mean(axis=(2, 3)) @ weights["readout.weight"].T + weights["readout.bias"]
 
 
@@ -279,6 +295,8 @@ MODELS = [
         Row(AttentionOnly(0.7, 0.1, 3.0, (2, 0, 1, 2, 0)), attention_only_forward, LABELLED), id="attention near P"
     ),
     *CONVOLUTIONAL,
+    pytest.param(Row(WideResNet(10), wide_forward, Signature((3, 5, 6), outputs=(4,))), id="wide residual"),
+    pytest.param(Row(WideResNet(16), wide_forward, Signature((1, 4, 4), outputs=(2,))), id="deep wide residual"),
     pytest.param(Row(MLP(), mlp_forward), id="mlp"),
     pytest.param(Row(MLP(16, activation=Activation.GELU), mlp_forward), id="gelu"),
     pytest.param(Row(MLP(16, activation=Activation.SIGMOID), mlp_forward), id="sigmoid"),
@@ -582,7 +600,20 @@ def test_a_resnet_of_depth_20_has_as_many_weights_as_that_of_the_paper():
     assert sum(p.flops or 0 for p in parameters) > 50 * convolutions
 
 
-@pytest.mark.parametrize("model", [ConvNet(), ResNet()])
+def test_wrn_10_10_has_7_convolutions_of_3_x_3_in_three_blocks():
+    signature = Signature((3, 32, 32), outputs=(10,))
+    shapes = [p.shape for p in WideResNet(10, 10).parameters(signature) if len(p.shape) == 4]
+    assert [shape[0] for shape in shapes if shape[2] == 3] == [16, 160, 160, 320, 320, 640, 640]
+    assert [shape[:2] for shape in shapes if shape[2] == 1] == [(160, 16), (320, 160), (640, 320)]
+    assert sum(int(np.prod(p.shape)) for p in WideResNet().parameters(signature)) == 78_106
+
+
+def test_the_depth_of_a_wide_resnet_is_6_n_and_4():
+    with pytest.raises(HeadstartError, match=r"depth=12.*10"):
+        WideResNet(12)
+
+
+@pytest.mark.parametrize("model", [ConvNet(), ResNet(), WideResNet()])
 def test_a_convolutional_network_asks_for_images(model):
     with pytest.raises(HeadstartError, match="flat=False"):
         model.parameters(REAL)

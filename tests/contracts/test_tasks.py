@@ -26,7 +26,9 @@ from headstart.tasks import (
     Bytes,
     Committee,
     DecisionList,
+    Distractors,
     Erf,
+    GaussianNoise,
     Hermite,
     HermiteSum,
     Images,
@@ -38,6 +40,8 @@ from headstart.tasks import (
     ModularArithmetic,
     MultiIndex,
     Parity,
+    Pasted,
+    Photographs,
     ProductOf,
     Relu,
     Rows,
@@ -111,6 +115,11 @@ def nearest_pattern(task, seed, x):
     return np.argmax([[u @ image.ravel().astype(np.float64) for u in task.patterns] for image in x], axis=1)
 
 
+def pasted_pattern(task, seed, x):
+    """The class of the made image in a fixed corner."""
+    return nearest_pattern(task.task, seed, x[:, :, -task.task.side :, -task.task.side :])
+
+
 # Rows of real data: three coordinates and a label, in a file of this process.
 FILE = Path(tempfile.gettempdir()) / f"headstart_rows_{os.getpid()}.npy"
 # The class of these images is their first pixel.
@@ -152,6 +161,8 @@ def images_on_disk(tmp_path_factory):
         write(IMAGES.name, Tables(arrays, classes=tuple("abcd")), origin="this file")
         alphabet = np.frombuffer(bytes(range(ord("a"), ord("z") + 1)) * 400, dtype=np.uint8)
         write("alphabet", Tables({"text": alphabet, "starts": np.array([0, len(alphabet)])}), origin="this file")
+        squares = np.random.default_rng(1).integers(0, 256, (5, 1, 32, 32), dtype=np.uint8)
+        write("squares", Tables({"photographs": squares}), origin="this file")
         yield
 
 
@@ -243,6 +254,26 @@ FINITE = [
     pytest.param(Row(Split(Parity(6, 2), 20, test=30), 0, 1, inside(product)), id="split parity by counts"),
     pytest.param(Row(MadeImages(60, 40, channels=2, rows=130), 4.5, 8.25, nearest_pattern), id="made images"),
     pytest.param(Row(IMAGES, 1.5, 1.25, lambda task, seed, x: np.rint(255 * x[:, 0])), id="images"),
+    pytest.param(
+        Row(
+            replace(IMAGES, train=24, test=12, groups=((1, 3), (0,))),
+            1 / 3,
+            2 / 9,
+            lambda task, seed, x: np.isin(np.rint(255 * x[:, 0]), (0,)),
+        ),
+        id="images in groups",
+    ),
+    *(
+        pytest.param(
+            Row(Pasted(MadeImages(60, 40, 4, rows=130), background, 0.7, 8, "fixed"), 4.5, 8.25, pasted_pattern),
+            id=f"images on {name}",
+        )
+        for name, background in {
+            "noise": GaussianNoise(),
+            "photographs": Photographs("squares"),
+            "distractors": Distractors(MadeImages(30, 30, 4, rows=90)),
+        }.items()
+    ),
     pytest.param(Row(Validation(Parity(40, 4), 300, 50), 0, 1, inside(product)), id="validation of parity"),
     pytest.param(
         Row(Validation(Split(Parity(6, 2), 30), 20, 10), 0, 1, lambda task, seed, x: x[:, 0] * x[:, 1]),

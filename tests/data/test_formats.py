@@ -6,10 +6,12 @@ from dataclasses import dataclass
 
 import numpy as np
 import pytest
+from PIL import Image
 from small_files import idx, images, write_cifar, write_folders, write_idx, write_svhn
 
 from headstart.core.errors import HeadstartError
 from headstart.data import fill
+from headstart.data.photographs import read_squares
 
 
 @pytest.mark.parametrize("compressed", [False, True], ids=["plain", "compressed"])
@@ -65,6 +67,39 @@ def test_a_folder_of_images_has_its_classes_in_the_order_of_their_names(director
     assert mine["train_y"].tolist() == mine["test_y"].tolist() == [0, 0, 0, 1, 1]
     channels_first = [f.transpose(2, 0, 1) if mode == "RGB" else f[None] for f in files.values()]
     assert np.array_equal(np.concatenate([mine["train_x"], mine["test_x"]]), np.stack(channels_first))
+
+
+def test_photographs_of_any_size_become_squares_of_one(directory):
+    pixels = images(0, 96, 64, 3)
+    grey = np.full((40, 50), 7, dtype=np.uint8)
+    for name, array in (("n001/a.JPEG", pixels), ("n002/b.png", grey)):
+        path = directory / "plants" / name
+        path.parent.mkdir(parents=True)
+        Image.fromarray(array).save(path, format="PNG")  # Pillow reads what a file is, not what it is called
+    made = fill("plants", say=lambda line: None)["photographs"]
+    assert made.shape == (2, 3, 64, 64)
+    assert np.array_equal(made[0], pixels[16:80].transpose(2, 0, 1))  # the middle
+    assert (made[1] == 7).all()
+    Image.fromarray(images(1, 20, 90, 3)).save(directory / "plants" / "n001" / "c.png")
+    with pytest.raises(HeadstartError, match=r"c.png: it is 90 x 20; take away those below 32"):
+        fill("plants", directory / "plants", say=lambda line: None)
+
+
+def test_photographs_are_no_images_with_labels(directory):
+    (directory / "svhn").mkdir(parents=True)
+    Image.fromarray(images(0, 64, 64, 3)).save(directory / "svhn" / "a.png")
+    with pytest.raises(HeadstartError, match="svhn is in no package that is known"):
+        fill("svhn", say=lambda line: None)
+
+
+def test_pictures_of_a_package_are_cut_at_several_reductions(tmp_path):
+    pixels = images(0, 140, 130, 3)
+    Image.fromarray(pixels).save(tmp_path / "a.png")
+    squares = read_squares([tmp_path / "a.png"]).arrays["photographs"]
+    assert squares.shape == (3 * 3 + 1, 3, 64, 64)  # at full size by half a square, and once at half the size
+    assert np.array_equal(squares[1], pixels[:64, 32:96].transpose(2, 0, 1))
+    halved = pixels[:128, :128].reshape(64, 2, 64, 2, 3).mean(axis=(1, 3))
+    assert np.abs(squares[-1] - halved.transpose(2, 0, 1)).max() <= 0.5
 
 
 def damaged_idx(folder, name, data):

@@ -28,6 +28,7 @@ QUICK = {
     "decision_lists/w_only",
     "stability/connectivity",
     "local_signal/toy",
+    "local_signal/images",
 }
 USERS_STUDY = Path(__file__).parent / "users_study.py"
 PRESETS = ("smoke", "laptop", "desk", "paper")

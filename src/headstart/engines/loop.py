@@ -19,7 +19,7 @@ from headstart.engines.lower import Lowered, first_buffers, lower, samples_proce
 from headstart.engines.member import Member, train_together
 from headstart.engines.views import rewritten
 from headstart.losses import Loss
-from headstart.methods import Hook
+from headstart.methods import Hook, fix_statistics
 from headstart.plans import Place
 from headstart.run import Precision, Run
 from headstart.tasks import held_out
@@ -188,6 +188,11 @@ class _Feed:
         assert self.block is not None
         return self.drawn[(step - self.block[1]) * size : (step - self.block[1] + 1) * size]
 
+    def rows(self, place: Place, step: int) -> _Batch:
+        """All rows of a finite pool, or the batch at `step`."""
+        batch = self.batch(place, step)
+        return batch if self.course.pool(place).size is None else self.pool
+
     def _hold(self, place: Place) -> None:
         if place.leg == self.leg:
             return
@@ -231,11 +236,7 @@ class _Training:
         self.course, self.device = self.lowered.course, device
         # Where the model is rewritten, at the start of the run, not where it goes on.
         rewrites = Hook.REWRITE in self.lowered.hooks
-        if rewrites and first_buffers(self.run.model, self.run.task.signature):
-            raise HeadstartError(
-                f"Run(methods={self.run.methods}): {type(self.run.model).__name__} has buffers that training changes, "
-                "such as those of batch norm, and cannot be rewritten; use a model without them"
-            )
+        self.frozen = rewrites and bool(first_buffers(self.run.model, self.run.task.signature))
         origin = self.lowered.begin(member.job.start).weights if rewrites else {}
         self.origin = {name: torch.from_numpy(array.copy()).to(device) for name, array in origin.items()}
         self.module = self.run.model.module(self.run.task.signature).to(device)
@@ -245,8 +246,11 @@ class _Training:
         rates = zip(self.lowered.parameters, self.lowered.rates, strict=True)
         self.optimizer = self.run.optimizer.build([{"params": [self.named[p.name]], "lr": lr} for p, lr in rates])
         self.memory: dict[int, dict[str, torch.Tensor]] = {}
-        self.set_state(member.take())
+        state = member.take()
+        self.set_state(state)
         self.feed = _Feed(self.lowered, device)
+        if self.frozen and not state.buffers:
+            fix_statistics(self.module, self.feed.rows(member.place, member.step).x)
         self.aside = None if self.lowered.aside is None else _Feed(self.lowered.aside, device)
         self.test = self.feed.tensors(held_out(self.run.task, self.run.seed))
         self.at, self.observed = member.place, None if not self.course.adaptive else 0.0
@@ -264,7 +268,7 @@ class _Training:
     def _step(self) -> int:
         """One optimizer step on the mean loss of the batch. A course that adapts observes the batch's metric."""
         batch, loss = self.feed.batch(self.at, self.step), self.lowered.losses[self.at.leg]
-        self.module.train()
+        self.module.train(not self.frozen)
         aside = self._gradients_aside(loss)
         self.optimizer.zero_grad(set_to_none=True)
         score = 0.0

@@ -6,13 +6,14 @@ from headstart.measures.coordinates import coordinate_sizes
 from headstart.measures.distance import Distance, distance
 from headstart.measures.interpolation import CONNECTED_WITHIN, barrier, interpolate, is_connected, line_points
 from headstart.measures.intervals import Estimate, Known, bootstrap, bootstrap_bounds, mean_band, share
-from headstart.measures.kernel import NTKChange, pseudo_ntk
+from headstart.measures.kernel import NTKChange, pseudo_ntk, row_gradients
 from headstart.measures.maxima import Maxima, MaximaExponent, exponent_of_maxima
 from headstart.measures.norm_ratio import NormRatio, norm_ratio
 from headstart.measures.norms import readout_ratio
 from headstart.measures.on_the_way import Every, Geometric, Measure, Recorded, View, When
 from headstart.measures.overlaps import Overlaps
 from headstart.measures.power_law import PowerLaw, exponent, fit_exponents, fit_power_law, medians
+from headstart.measures.sparsity import ActiveUnits, active_shares
 from headstart.measures.spectrum import FourierSpectrum, concentration, spectrum
 from headstart.measures.stability import Behaviour, compare_pair
 from headstart.measures.time_ratio import Bounds, censored_time, median_time, quotient, restricted_times
@@ -20,6 +21,7 @@ from headstart.measures.time_to_target import monotone, success_probability, tim
 
 __all__ = [
     "CONNECTED_WITHIN",
+    "ActiveUnits",
     "Behaviour",
     "Bounds",
     "Cloze",
@@ -39,6 +41,7 @@ __all__ = [
     "Recorded",
     "View",
     "When",
+    "active_shares",
     "area_under",
     "barrier",
     "bootstrap",
@@ -64,6 +67,7 @@ __all__ = [
     "quotient",
     "readout_ratio",
     "restricted_times",
+    "row_gradients",
     "share",
     "spectrum",
     "success_probability",

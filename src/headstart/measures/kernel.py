@@ -17,12 +17,13 @@ if TYPE_CHECKING:
 _AT_A_TIME = 2**24
 
 
-def pseudo_ntk(module: "torch.nn.Module", x: NDArray[Any], names: Sequence[str]) -> NDArray[np.float64]:
-    """The pseudo-NTK of a module on rows x, float64[rows, rows], by the gradients of the parameters `names`.
+def row_gradients(
+    module: "torch.nn.Module", x: NDArray[Any], names: Sequence[str], along: Sequence[float] | None = None
+) -> dict[str, "torch.Tensor"]:
+    """The gradient of each row's sum_o along_o f_o(x) by the parameters `names`: [rows, ...] each.
 
-    K(x, x') = <grad g(x), grad g(x')> with g(x) = (1 / sqrt O) sum_o f_o(x) over the O outputs.
-    Reference: Mohamadi, Bae and Sutherland, A Fast, Well-Founded Approximation to the Empirical Neural Tangent Kernel,
-    2023.
+    `along` is 1 / sqrt O in all of the O outputs by default. No row may depend on others: batch norm is in evaluation
+    mode.
     """
     import torch
     from torch.func import functional_call, grad, vmap
@@ -32,15 +33,28 @@ def pseudo_ntk(module: "torch.nn.Module", x: NDArray[Any], names: Sequence[str])
     if inputs.is_floating_point():
         inputs = inputs.to(next(iter(every.values())).dtype)
     chosen = {name: every[name] for name in names}
+    weight = None if along is None else torch.as_tensor(np.asarray(along), dtype=next(iter(every.values())).dtype)
 
     def summed(weights: dict[str, torch.Tensor], row: torch.Tensor) -> torch.Tensor:
         out = functional_call(module, {**every, **weights}, (row[None],)).flatten()
-        return out.sum() / len(out) ** 0.5
+        return out.sum() / len(out) ** 0.5 if weight is None else out @ weight
 
     rows = max(1, _AT_A_TIME // max(1, sum(value.numel() for value in chosen.values())))
-    found = vmap(grad(summed), in_dims=(None, 0), chunk_size=rows)(chosen, inputs)
-    kernel = torch.zeros(len(inputs), len(inputs), dtype=torch.float64)
-    for each in found.values():
+    found: dict[str, torch.Tensor] = vmap(grad(summed), in_dims=(None, 0), chunk_size=rows)(chosen, inputs)
+    return found
+
+
+def pseudo_ntk(module: "torch.nn.Module", x: NDArray[Any], names: Sequence[str]) -> NDArray[np.float64]:
+    """The pseudo-NTK of a module on rows x, float64[rows, rows], by the gradients of the parameters `names`.
+
+    K(x, x') = <grad g(x), grad g(x')> with g(x) = (1 / sqrt O) sum_o f_o(x) over the O outputs.
+    Reference: Mohamadi, Bae and Sutherland, A Fast, Well-Founded Approximation to the Empirical Neural Tangent Kernel,
+    2023.
+    """
+    import torch
+
+    kernel = torch.zeros(len(x), len(x), dtype=torch.float64)
+    for each in row_gradients(module, x, names).values():
         flat = each.flatten(1)
         kernel += (flat @ flat.T).double()
     return np.asarray(kernel.numpy())

@@ -8,7 +8,7 @@ from headstart.methods.gradient_filter import AttachedFilter, GradientFilter
 from headstart.methods.growth import Grow, Layer, NewCount, NewLayers, NewMoments, design_space
 from headstart.methods.labels import RandomLabels
 from headstart.methods.layer_scale import InitScale, LayerScale
-from headstart.methods.linearised import Linearised
+from headstart.methods.linearised import Linearised, fix_statistics
 from headstart.methods.loss_schedule import LossSchedule
 from headstart.methods.method import Hook, Method, Tensors
 from headstart.methods.module_roles import Found, Roles
@@ -56,6 +56,7 @@ __all__ = [
     "ZeroMean",
     "balance_layers",
     "design_space",
+    "fix_statistics",
     "merge_embedding",
     "mup_groups",
     "param_groups",

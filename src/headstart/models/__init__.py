@@ -10,6 +10,7 @@ from headstart.models.model import Model, Weights
 from headstart.models.threshold_filter import ThresholdFilter
 from headstart.models.tokens import Signs, Tokens, Vectors
 from headstart.models.transformer import Norm, Positions, Readout, Transformer
+from headstart.models.wide_resnet import WideResNet
 
 __all__ = [
     "MLP",
@@ -34,4 +35,5 @@ __all__ = [
     "Transformer",
     "Vectors",
     "Weights",
+    "WideResNet",
 ]

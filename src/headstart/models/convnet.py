@@ -53,7 +53,7 @@ class ConvNet:
 
     def convolutions(self, signature: Signature) -> tuple[Convolution, ...]:
         """The convolutions in their order."""
-        channels, *sides = _image("ConvNet", signature)
+        channels, *sides = image_shape("ConvNet", signature)
         found = []
         for i in range(self.depth):
             stride, width = 1 if i == 0 else 2, self.width * 2**i
@@ -68,7 +68,7 @@ class ConvNet:
 
     def initial_weights(self, signature: Signature, seed: int) -> Weights:
         """Parameter number i is drawn from id i of the init stream; batch norm is the identity."""
-        return _initial_weights(self.parameters(signature), seed)
+        return drawn_weights(self.parameters(signature), seed)
 
     def module(self, signature: Signature, copies: int = 1) -> "torch.nn.Module":
         """The network, or `copies` of it: [n, copies * channels, height, width] to [n, copies, classes]."""
@@ -98,7 +98,7 @@ class ResNet:
 
     def convolutions(self, signature: Signature) -> tuple[Convolution, ...]:
         """The first one, and two of each block."""
-        channels, *sides = _image("ResNet", signature)
+        channels, *sides = image_shape("ResNet", signature)
         found = [Convolution("stem", channels, self.width, 1, prod(sides))]
         channels = self.width
         each = (self.depth - 2) // 6
@@ -116,14 +116,14 @@ class ResNet:
 
     def initial_weights(self, signature: Signature, seed: int) -> Weights:
         """Parameter number i is drawn from id i of the init stream; batch norm is the identity."""
-        return _initial_weights(self.parameters(signature), seed)
+        return drawn_weights(self.parameters(signature), seed)
 
     def module(self, signature: Signature, copies: int = 1) -> "torch.nn.Module":
         """The network, or `copies` of it: [n, copies * channels, height, width] to [n, copies, classes]."""
         return _modules().Residual(self.convolutions(signature), signature.num_outputs, copies)
 
 
-def _image(owner: str, signature: Signature) -> tuple[int, ...]:
+def image_shape(owner: str, signature: Signature) -> tuple[int, ...]:
     """Channels, height and width of the inputs."""
     if len(signature.inputs) != 3 or signature.symbols is not None or len(signature.outputs) != 1:
         raise HeadstartError(
@@ -148,7 +148,8 @@ def _parameters(convolutions: tuple[Convolution, ...], signature: Signature) -> 
     return tuple(all_of())
 
 
-def _initial_weights(parameters: tuple[Parameter, ...], seed: int) -> Weights:
+def drawn_weights(parameters: tuple[Parameter, ...], seed: int) -> Weights:
+    """Convolutions as N(0, 2 / fan_in), batch norm as the identity, the readout as PyTorch's."""
     weights: Weights = {}
     for id, p in enumerate(parameters):
         if p.role is Role.NORM:

@@ -16,6 +16,7 @@ class Norm(torch.nn.Module):
     def __init__(self, width: int) -> None:
         super().__init__()
         self.scale, self.shift = (torch.nn.Parameter(torch.empty(width)) for _ in range(2))
+        self.momentum = _MOMENTUM
         self.register_buffer("running_mean", torch.zeros(width))
         self.register_buffer("running_var", torch.ones(width))
 
@@ -23,7 +24,7 @@ class Norm(torch.nn.Module):
         """Of each channel of [n, channels, height, width]."""
         mean: Any = self.running_mean
         var: Any = self.running_var
-        return functional.batch_norm(x, mean, var, self.scale, self.shift, self.training, _MOMENTUM, _EPS)
+        return functional.batch_norm(x, mean, var, self.scale, self.shift, self.training, self.momentum, _EPS)
 
 
 class Block(torch.nn.Module):
@@ -111,3 +112,66 @@ class Residual(torch.nn.Module):
         for block in self.blocks:
             x = block(x)
         return self.readout(x)
+
+
+class PreActivationBlock(torch.nn.Module):
+    """Twice batch norm, ReLU and a convolution of 3 x 3; the input is added, by a convolution of 1 x 1 if asked for."""
+
+    def __init__(self, channels: int, width: int, stride: int, shortcut: bool) -> None:
+        super().__init__()
+        self.first, self.second = Activated(channels, width, stride), Activated(width, width, 1)
+        self.shortcut = Convolved(channels, width, stride) if shortcut else torch.nn.Identity()
+
+    def forward(self, x: torch.Tensor) -> Any:
+        """The sum; no ReLU follows."""
+        return self.second(self.first(x)) + self.shortcut(x)
+
+
+class Activated(torch.nn.Module):
+    """Batch norm, ReLU, and a convolution of 3 x 3."""
+
+    def __init__(self, channels: int, width: int, stride: int) -> None:
+        super().__init__()
+        self.norm = Norm(channels)
+        self.weight = torch.nn.Parameter(torch.empty(width, channels, 3, 3))
+        self.stride = stride
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """Zeros around the image; the stride skips positions."""
+        return functional.conv2d(torch.relu(self.norm(x)), self.weight, None, self.stride, 1)
+
+
+class Convolved(torch.nn.Module):
+    """A convolution, of 1 x 1 unless another size is given."""
+
+    def __init__(self, channels: int, width: int, stride: int, size: int = 1) -> None:
+        super().__init__()
+        self.weight = torch.nn.Parameter(torch.empty(width, channels, size, size))
+        self.stride, self.padding = stride, size // 2
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """Every `stride`-th position."""
+        return functional.conv2d(x, self.weight, None, self.stride, self.padding)
+
+
+class Wide(torch.nn.Module):
+    """A convolution, pre-activation blocks, batch norm and ReLU, the mean over positions, a linear map."""
+
+    def __init__(
+        self, channels: int, stem: int, blocks: Sequence[Any], shortcuts: Sequence[bool], num_outputs: int
+    ) -> None:
+        super().__init__()
+        self.stem = Convolved(channels, stem, 1, size=3)
+        each = zip(blocks, shortcuts, strict=True)
+        self.blocks = torch.nn.ModuleList(PreActivationBlock(b.channels, b.width, b.stride, s) for b, s in each)
+        self.norm = Norm(blocks[-1].width)
+        self.readout = Readout(blocks[-1].width, num_outputs, 1)
+
+    def forward(self, x: torch.Tensor) -> Any:
+        """Scores."""
+        # Channels last in memory: convolutions are a third faster so. By permutations, which vmap knows.
+        x = x.permute(0, 2, 3, 1).contiguous().permute(0, 3, 1, 2)
+        x = self.stem(x)
+        for block in self.blocks:
+            x = block(x)
+        return self.readout(torch.relu(self.norm(x)))

@@ -13,6 +13,7 @@ from headstart.tasks.multi_index import MultiIndex
 from headstart.tasks.multi_links import Committee, HermiteSum, MultiLink, ProductOf
 from headstart.tasks.objectives import Causal, Masked, Mixture, Prefix, Spans, TextObjective
 from headstart.tasks.parity import Parity
+from headstart.tasks.pasted import Distractors, GaussianNoise, Pasted, Photographs, Placement
 from headstart.tasks.rows import Rows, row_numbers
 from headstart.tasks.single_index import Hermite, SingleIndex
 from headstart.tasks.split import Split
@@ -29,7 +30,9 @@ __all__ = [
     "Characters",
     "Committee",
     "DecisionList",
+    "Distractors",
     "Erf",
+    "GaussianNoise",
     "Hermite",
     "HermiteSum",
     "Images",
@@ -46,6 +49,9 @@ __all__ = [
     "MultiLink",
     "Operation",
     "Parity",
+    "Pasted",
+    "Photographs",
+    "Placement",
     "Prefix",
     "ProductOf",
     "RandomlyLabelled",

@@ -25,6 +25,10 @@ class Images:
     flat=False [channels, height, width]. y is the number of the class. With `shrink` k a pixel is the mean of k x k of
     the set's, so that 32 x 32 become 16 x 16 for k = 2. The set's own split is kept: no test image is ever trained on,
     and training images are never tested on.
+
+    With `groups` y is the number of the group that holds the class, and images of other classes are left out:
+    ((0, 1, 8, 9), (2, 3, 4, 5, 6, 7)) tells the vehicles of CIFAR-10 from its animals, and ((0,), (1,), (8,), (9,))
+    tells its vehicles apart.
     """
 
     name: str = "mnist"
@@ -34,6 +38,7 @@ class Images:
     mean: tuple[float, ...] = (0.0,)
     std: tuple[float, ...] = (1.0,)
     shrink: int = field(default=1, metadata={"since": 2})
+    groups: tuple[tuple[int, ...], ...] = field(default=(), metadata={"since": 3})
 
     semantics: ClassVar[int] = 1
     losses: ClassVar[tuple[str, ...]] = ("cross_entropy",)
@@ -43,6 +48,7 @@ class Images:
         check_count("Images", "test", self.test)
         check_flag("Images", "flat", self.flat)
         check_count("Images", "shrink", self.shrink)
+        object.__setattr__(self, "groups", _checked_groups(self.groups))
         for name in ("mean", "std"):
             value = getattr(self, name)
             numbers = tuple(value) if isinstance(value, tuple | list) else (value,)
@@ -75,6 +81,10 @@ class Images:
         else:
             dataset = self._dataset
             shape, num_classes = dataset.shapes["train_x"][1:], len(dataset.classes)
+        if self.groups:
+            if max(map(max, self.groups)) >= num_classes:
+                raise HeadstartError(f"Images(groups={self.groups}): {self.name} has classes 0 to {num_classes - 1}")
+            num_classes = len(self.groups)
         if any(side % self.shrink for side in shape[1:]):
             raise HeadstartError(f"Images(shrink={self.shrink}): it must divide the sides of an image, {shape[1:]}")
         return (shape[0], *(side // self.shrink for side in shape[1:])), num_classes
@@ -101,13 +111,27 @@ class Images:
         """The training images with these ids or, of the evaluation stream, the test images."""
         dataset, part = self._dataset, "test" if stream is Stream.EVALUATION else "train"
         x, y = dataset[f"{part}_x"], dataset[f"{part}_y"]
-        wanted = getattr(self, part)
-        if wanted > len(x):
-            raise HeadstartError(f"Images({part}={wanted}): {self.name} has {len(x)} images for {part}; give fewer")
+        wanted, groups = getattr(self, part), self._group_of_class
+        there = np.arange(len(x)) if groups is None else np.flatnonzero(groups[y] >= 0)
+        if wanted > len(there):
+            raise HeadstartError(f"Images({part}={wanted}): {self.name} has {len(there)} images for {part}; give fewer")
         # Training and test images are files of their own, so each is dealt from its first row on.
-        rows = row_numbers("Images", seed, ids, stream, 0 if part == "test" else self.train, self.test, len(x))
+        numbers = row_numbers("Images", seed, ids, stream, 0 if part == "test" else self.train, self.test, len(there))
+        rows = there[numbers]
         scaled = self._scaled(x[rows])
-        return Samples(scaled.reshape(len(scaled), *self.signature.inputs), y[rows].astype(np.int64))
+        classes = y[rows].astype(np.int64)
+        labels = classes if groups is None else groups[classes]
+        return Samples(scaled.reshape(len(scaled), *self.signature.inputs), labels)
+
+    @property
+    def _group_of_class(self) -> NDArray[np.int64] | None:
+        """The number of the group of each class, -1 for a class that is left out; None without groups."""
+        if not self.groups:
+            return None
+        found = np.full(256, -1, dtype=np.int64)
+        for number, classes in enumerate(self.groups):
+            found[list(classes)] = number
+        return found
 
     def _scaled(self, pixels: NDArray[np.uint8]) -> NDArray[np.float32]:
         for name in ("mean", "std"):
@@ -126,3 +150,16 @@ class Images:
     def population(self, seed: int, ids: NDArray[np.int64] | None = None) -> Samples:
         """All training rows, or those with these ids."""
         return self.sample(seed, np.arange(self.train) if ids is None else ids)
+
+
+def _checked_groups(groups: tuple[tuple[int, ...], ...]) -> tuple[tuple[int, ...], ...]:
+    """The groups as tuples; raise unless they are two or more, and no class is in two of them."""
+    try:
+        found = tuple(tuple(group) for group in groups)
+    except TypeError:
+        found = ((-1,),)
+    flat = [number for group in found for number in group]
+    good = all(type(n) is int and 0 <= n < 256 for n in flat) and len(set(flat)) == len(flat) and all(found)
+    if not good or len(found) == 1:
+        raise HeadstartError(f"Images(groups={groups!r}): give two or more, such as ((0, 1), (2,)), no class in two")
+    return found
