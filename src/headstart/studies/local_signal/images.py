@@ -285,9 +285,9 @@ def _draw_active(ax: "Axes", results: lab.Results) -> None:
     """Fig. 3.2: the share of active units after each ReLU, mean over seeds, and over all."""
     seen = results.traces[arm_name(NETWORK, "ten", 0.0)].measured(ActiveUnits(256))
     layers = seen["layers"].mean(axis=0)
-    for number in range(layers.shape[1]):
-        shade = lab.cold(number, of=layers.shape[1])
-        ax.plot(seen["step"], layers[:, number], color=shade, linewidth=0.9, label=f"ReLU {number + 1}")
+    for layer in range(layers.shape[1]):
+        shade = lab.cold(layer, of=layers.shape[1])
+        ax.plot(seen["step"], layers[:, layer], color=shade, linewidth=0.9, label=f"ReLU {layer + 1}")
     ax.plot(seen["step"], seen["active"].mean(axis=0), color="black", label="mean")
     ax.set(title="Active units, CIFAR-10", xlabel="steps")
     ax.legend(fontsize=7, ncols=2)
