@@ -4,8 +4,9 @@ import os
 import sys
 from typing import Annotated
 
-from tyro.conf import arg
+from tyro.conf import OmitArgPrefixes, arg
 
+from headstart.cli.machines import HERE, Machines, check_jobs
 from headstart.cli.options import (
     Json,
     Preset,
@@ -18,7 +19,6 @@ from headstart.cli.options import (
     print_json,
     settings,
 )
-from headstart.core.errors import HeadstartError
 from headstart.core.faults import one_line
 from headstart.core.files import inside
 from headstart.lab.conduct import conduct
@@ -27,15 +27,7 @@ from headstart.lab.figures import save_figure
 from headstart.lab.progress import display
 from headstart.lab.report import claims_table, print_finding
 from headstart.lab.store import open_store, repair_store, store_path
-from headstart.lab.workers import workers
 from headstart.studies import select
-
-_MOST_JOBS = 1024
-
-
-def _check_jobs(jobs: int) -> None:
-    if not 1 <= jobs <= _MOST_JOBS:
-        raise HeadstartError(f"--jobs {jobs}: use at least 1 process, and at most {_MOST_JOBS}")
 
 
 @app.command
@@ -47,8 +39,11 @@ def run(
     set_: Settings = (),
     only: Annotated[str | None, arg(metavar="TAG", help="of a whole paper, only the studies with this tag")] = None,
     store: StorePath = None,
-    jobs: Annotated[int, arg(metavar="N", help="threads or processes that train")] = os.cpu_count() or 1,
+    jobs: Annotated[
+        int | None, arg(metavar="N", help="workers: threads or processes here (default: cores), or jobs of Slurm")
+    ] = None,
     device: Annotated[str, arg(metavar="NAME", help="cpu; cuda and mps are experimental")] = "cpu",
+    machines: OmitArgPrefixes[Machines] = HERE,
     repair: Annotated[bool, arg(help="first drop what is damaged in the store, so that it is trained again")] = False,
     json: Json = False,
 ) -> None:
@@ -58,11 +53,12 @@ def run(
 
     Try: headstart run less_data/mini_and_full_batch_mlp --preset smoke
     """
-    _check_jobs(jobs)
+    check_jobs(jobs)
+    machines.check(device)
     chosen = [(s, s.knobs(preset, settings(set_, seeds))) for s in select(study, only)]
     for s, knobs in chosen:
         s.validate(knobs)  # a knob out of range is met here, before the store is touched
-    if device != "cpu":
+    if device != "cpu" and not machines.is_far:
         from headstart.engines.loop import check_device
 
         check_device(device)
@@ -71,7 +67,7 @@ def run(
         for each in lost or ["nothing is damaged"]:
             print(f"repair: {one_line(each)}", file=sys.stderr)
     # One pool for all studies: its processes start once, and keep the networks they have traced.
-    with open_store(store) as opened, workers(jobs) as pool:
+    with open_store(store) as opened, machines.workers(jobs, device, opened) as pool:
         reports = []
         for s, knobs in chosen:
             outcome = conduct(s, preset, knobs, opened, display(), pool, device)
@@ -108,7 +104,7 @@ def explain(
 
     Try: headstart explain less_data/mini_and_full_batch_mlp --preset paper
     """
-    _check_jobs(jobs)
+    check_jobs(jobs)
     chosen = [(s, s.knobs(preset, settings(set_, seeds))) for s in select(study, only)]
     with open_named(store) as opened:
         rows = explain_studies(chosen, opened)

@@ -32,6 +32,18 @@ def replacing(path: Path) -> Iterator[Path]:
 
 
 @contextmanager
+def marking(folder: Path) -> Iterator[Path]:
+    """A new, empty file in a folder while the block lasts; one that a kill leaves is found by `left_behind`."""
+    folder.mkdir(parents=True, exist_ok=True)
+    mark = _temporary(folder / "mark")
+    mark.touch(exist_ok=False)
+    try:
+        yield mark
+    finally:
+        mark.unlink(missing_ok=True)
+
+
+@contextmanager
 def replacing_folder(path: Path) -> Iterator[Path]:
     """A new, empty folder beside `path` that takes its place, synced to disk, when the block ends without an error.
 

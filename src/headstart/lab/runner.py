@@ -139,7 +139,8 @@ class _Work:
             begun, keep = begin(run, self.store), tuple(self.keep.get(_key(run), ()))
             if begun.possible:
                 looking = self.looking.get(_key(run), ())
-                jobs.append(Job(run, begun.state, keep, self.store.checkpoint_path(run), begun.before, looking))
+                checkpoint = self.store.checkpoint_path(run).absolute()  # a worker may stand in another folder
+                jobs.append(Job(run, begun.state, keep, checkpoint, begun.before, looking))
             else:
                 failed.append(_unreached(run, keep, begun.before, self.looking.get(_key(run), ())))
         return jobs, failed

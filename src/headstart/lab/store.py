@@ -132,15 +132,16 @@ class Store:
 
     def checkpoint_path(self, run: Run) -> Path:
         """Where a run that is under way keeps its checkpoint."""
-        return self._checkpoints / f"{run.cell}-{run.seed}.safetensors"
+        return self.checkpoints / f"{run.cell}-{run.seed}.safetensors"
 
     @property
-    def _checkpoints(self) -> Path:
+    def checkpoints(self) -> Path:
+        """The folder of checkpoints."""
         return self.path.with_name(self.path.name + ".checkpoints")
 
     def old_checkpoints(self) -> list[Path]:
         """Checkpoints of version 0.1, which this one does not go on from."""
-        return sorted(self._checkpoints.glob("*.pt"))
+        return sorted(self.checkpoints.glob("*.pt"))
 
     def collect_garbage(self, states: bool = False) -> tuple[int, int]:
         """Drop files that nothing needs: of States that no row names, of finished runs, of version 0.1.
@@ -149,16 +150,16 @@ class Store:
         and States were dropped, and their bytes.
         """
         num, size = self.states.collect_garbage(states)
-        done = [p for p in self._checkpoints.glob("*.safetensors") if self._is_stored(p.stem, Keep.SUMMARY)]
-        for path in [*self.old_checkpoints(), *done, *left_behind(self._checkpoints)]:
+        done = [p for p in self.checkpoints.glob("*.safetensors") if self._is_stored(p.stem, Keep.SUMMARY)]
+        for path in [*self.old_checkpoints(), *done, *left_behind(self.checkpoints)]:
             num, size = num + 1, size + path.stat().st_size
             path.unlink()
         return num, size
 
     def sweep_checkpoints(self, under_way: Container[tuple[str, int]] = ()) -> None:
         """Drop what a kill left behind: half-written files, and checkpoints of stored runs that are not `under_way`."""
-        done = [p for p in self._checkpoints.glob("*.safetensors") if self._is_stored(p.stem, Keep.CURVES, under_way)]
-        for path in [*done, *left_behind(self._checkpoints)]:
+        done = [p for p in self.checkpoints.glob("*.safetensors") if self._is_stored(p.stem, Keep.CURVES, under_way)]
+        for path in [*done, *left_behind(self.checkpoints)]:
             with suppress(OSError):
                 path.unlink()
 
