@@ -4,7 +4,6 @@
 The coordinator holds the session's lock as long as it lives.
 """
 
-import fcntl
 import os
 import secrets
 import shutil
@@ -52,6 +51,8 @@ class Session:
 
     def take(self) -> bool:
         """Hold its lock, if nobody does."""
+        import fcntl  # where Slurm is, it is
+
         file = os.open(self.folder / _LOCK, os.O_CREAT | os.O_RDWR, 0o600)
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
