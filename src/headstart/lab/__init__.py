@@ -9,9 +9,11 @@ from headstart.lab.computed import Computed, trained
 from headstart.lab.conduct import conduct, stored
 from headstart.lab.coordinate_check import coordinate_check
 from headstart.lab.costs import SecondsRatio, TotalCostRatio, training_cost, tuning_cost
+from headstart.lab.deficits import LargestDeficit, mark_deficits
 from headstart.lab.estimates import (
     FinalRatio,
     GapRatio,
+    GapTrend,
     StatisticRatio,
     TimeRatio,
     Times,
@@ -23,6 +25,7 @@ from headstart.lab.figures import Curve, draw_curve, legend_below
 from headstart.lab.gaps import InverseGap, TimeGap, TimeGapRatio
 from headstart.lab.means import ArmCorrelation, FinalDifference, FinalMean, Share
 from headstart.lab.panels import (
+    NO_EFFECT,
     NO_GAP,
     Line,
     Panel,
@@ -42,6 +45,7 @@ from headstart.lab.train import train
 from headstart.measures import Estimate, bootstrap, share
 
 __all__ = [
+    "NO_EFFECT",
     "NO_GAP",
     "Area",
     "Arm",
@@ -59,10 +63,12 @@ __all__ = [
     "Gain",
     "GapDifference",
     "GapRatio",
+    "GapTrend",
     "InverseGap",
     "Keep",
     "Kind",
     "Knobs",
+    "LargestDeficit",
     "Line",
     "Panel",
     "RateOf",
@@ -97,6 +103,7 @@ __all__ = [
     "draw_panels",
     "goodness",
     "legend_below",
+    "mark_deficits",
     "no_skill",
     "open_store",
     "rates",

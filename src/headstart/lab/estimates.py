@@ -194,6 +194,46 @@ class GapRatio:
 
 
 @dataclass(frozen=True)
+class GapTrend:
+    """By which factor the time ratio, small over large, changes with every doubling of what the panels differ in.
+
+    `ratios` are those of the panels and `at` their places, such as widths: 2^b with b the least-squares slope of
+    log ratio in log `at`. Below 1, the gap widens. Seeds are resampled together, those that all panels have.
+    """
+
+    ratios: tuple[TimeRatio, ...]
+    at: tuple[float, ...]
+
+    def __post_init__(self) -> None:
+        if len(self.ratios) != len(self.at) or len(set(self.at)) < 2:
+            raise HeadstartError(
+                f"GapTrend(at={self.at}): give a place for each of {len(self.ratios)} ratios, two apart"
+            )
+
+    @property
+    def arms(self) -> tuple[str, ...]:
+        """The arms it compares."""
+        return tuple(arm for ratio in self.ratios for arm in ratio.arms)
+
+    def __call__(self, results: Results) -> Estimate:
+        """The factor with its interval; not a number where no run of a panel arrives."""
+        seeds = [[summary.seed for summary in results.summaries[arm]] for arm in self.arms]
+        num = min(map(len, seeds))
+        if any(own[:num] != seeds[0][:num] for own in seeds):
+            raise HeadstartError(f"arms {' and '.join(self.arms)} begin with different seeds and cannot be paired")
+        x, bounds = np.log(self.at), [ratio.bounds(results) for ratio in self.ratios]
+
+        def factor(rows: Any) -> float:
+            y = np.log([of(rows)[0] for of in bounds])
+            return float(2.0 ** np.polyfit(x, y, 1)[0])
+
+        arrived = [a for ratio in self.ratios if (a := ratio.arrivals(results)) is not None]
+        if any(np.isnan(ratio(results).value) for ratio in self.ratios):
+            return Estimate(*(float("nan"),) * 3, arrivals=min(arrived, default=None))
+        return replace(bootstrap(factor, num), arrivals=min(arrived, default=None))
+
+
+@dataclass(frozen=True)
 class StatisticRatio:
     """The seed-mean of a number of each trace of arm `small` over that of arm `large`."""
 

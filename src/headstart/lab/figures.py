@@ -83,14 +83,15 @@ def draw_curve(
     arm: str,
     axis: str = "steps",
     curve: Curve | None = None,
-    band: bool = True,
+    band: float = 1.0,
     total: bool = False,
     colour: str | None = None,
 ) -> None:
     """The seed-mean of an arm's leading test metric with its 95% band, against steps, samples or FLOPs.
 
     With `curve`, that of another quantity. With `total`, the axis includes what the runs it started from had cost;
-    seeds are brought to the mean of that. `colour` takes the place of the arm's own.
+    seeds are brought to the mean of that. `band` is how dark the band is, from 0, none, to 1. `colour` takes the place
+    of the arm's own.
     """
     traces = results.traces[arm]
     curves = results.curves(arm) if curve is None else curve.stack(traces)
@@ -104,7 +105,7 @@ def draw_curve(
     ax.plot(x, curves.mean(axis=0), color=colour, label=results.arms[arm].label)
     if band:
         low, high = mean_band(curves)
-        ax.fill_between(x, low, high, color=colour, alpha=0.2, linewidth=0)
+        ax.fill_between(x, low, high, color=colour, alpha=0.2 * band, linewidth=0)
     ax.set_xlabel(AXES[axis])
     if axis != "steps":
         ax.set_xscale("log")

@@ -2,12 +2,13 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from itertools import accumulate
 from typing import TYPE_CHECKING, Any
 
 from headstart.core.errors import HeadstartError
 from headstart.core.metric import Metric
 from headstart.lab.arms import Arm
-from headstart.lab.claims import Claim, Within, below
+from headstart.lab.claims import LEAST_ARRIVALS, Claim, Kind, Within, below, closed
 from headstart.lab.colours import check_colour, cold, cycle, warm
 from headstart.lab.estimates import GapRatio, TimeRatio, Typical
 from headstart.lab.figures import Curve, draw_curve, legend_below, metric_label
@@ -15,17 +16,19 @@ from headstart.lab.results import Results
 from headstart.lab.scores import Area, TimeToTarget
 from headstart.lab.sweep import Sweep, rates
 from headstart.methods import Method
-from headstart.plans import Plan
+from headstart.plans import Phases, Plan
 from headstart.run import Run
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-# "No gap" means, declared before any run: the ratio of the two times lies between these.
-NO_GAP = Within(0.9, 1.1)
-# More bands than this hide each other.
-MOST_BANDS = 5
+# "No gap" means, declared before any run: the ratio of the two times lies between these, and most runs arrive.
+NO_GAP = Within(0.9, 1.1, LEAST_ARRIVALS)
+# A ratio of restricted mean times in here is too near to 1 to matter.
+NO_EFFECT = Within(0.95, 1.05)
+# Up to this many bands are drawn as dark as one; more are paler, as they hide each other.
+DARK_BANDS = 5
 # A single spike of one seed would flatten every curve, so losses are shown up to this many times chance.
 LARGEST_LOSS_SHOWN = 2.0
 # Inches per panel of a grid.
@@ -123,11 +126,27 @@ class Panel:
         amount = f"{self.target:.0%}" if self.metric.name == "accuracy" else f"{self.target:g}"
         return f"{amount} {self.metric.name.replace('_', ' ')}"
 
+    @property
+    def boundaries(self) -> list[int]:
+        """The steps after which a line of it goes on to its next phase."""
+        ends: set[int] = set()
+        for plan in (line.plan for line in self.lines):
+            if isinstance(plan, Phases):
+                legs = plan.legs([self.run.batch] * len(plan.phases), self.run.budget.steps)
+                ends |= set(accumulate(leg.steps or 0 for leg in legs[:-1]))
+        return sorted(ends)
+
+    @property
+    def _smallest(self) -> Within | None:
+        return NO_EFFECT if self.of is Typical.RESTRICTED_MEAN else None
+
     def ratio(self, small: str, large: str, axis: str = "steps") -> TimeRatio:
         """Time to the target of line `small` over that of line `large`."""
         return TimeRatio(self.arm(small), self.arm(large), self.target, axis, self.of)
 
-    def faster(self, small: str, large: str, paper: str, what: str, axis: str = "steps") -> Claim:
+    def faster(
+        self, small: str, large: str, paper: str, what: str, axis: str = "steps", kind: Kind = Kind.SECONDARY
+    ) -> Claim:
         """The claim that line `small` reaches the target in less than line `large`."""
         return Claim(
             id=f"{self.name}_{small}_vs_{large}" + ("" if axis == "steps" else f"_{axis}"),
@@ -135,9 +154,11 @@ class Panel:
             paper=paper,
             rule=below(1.0),
             estimate=self.ratio(small, large, axis),
+            kind=kind,
+            smallest=self._smallest,
         )
 
-    def level(self, small: str, large: str, paper: str, what: str) -> Claim:
+    def level(self, small: str, large: str, paper: str, what: str, kind: Kind = Kind.SECONDARY) -> Claim:
         """The claim that there is no gap between two lines: neither is faster by more than a margin."""
         return Claim(
             id=f"{self.name}_{small}_level_with_{large}",
@@ -146,6 +167,19 @@ class Panel:
             paper=paper,
             rule=NO_GAP,
             estimate=self.ratio(small, large),
+            kind=kind,
+        )
+
+    def closes(self, small: str, large: str, paper: str, what: str, kind: Kind = Kind.SECONDARY) -> Claim:
+        """The claim that line `small` is not faster than line `large`, or by too little to matter."""
+        rule = closed(NO_GAP.low)
+        return Claim(
+            id=f"{self.name}_{small}_not_faster_than_{large}",
+            statement=f"{self.title}: {what}; the ratio of steps to {self.goal} is above {rule.low:g}",
+            paper=paper,
+            rule=rule,
+            estimate=self.ratio(small, large),
+            kind=kind,
         )
 
 
@@ -187,10 +221,12 @@ def _of_the_median(claim: Claim) -> list[Claim]:
 
 
 def draw_lines(ax: "Axes", results: Results, panel: Panel, axis: str = "steps", curve: Curve | None = None) -> None:
-    """The lines of a panel: their test curves with the target, or another curve of theirs."""
-    band = len(panel.lines) <= MOST_BANDS
+    """The lines of a panel: their test curves with the target, or another curve of theirs; where phases end, a rule."""
+    darkness = min(1.0, DARK_BANDS / len(panel.lines))
     for line in panel.lines:
-        draw_curve(ax, results, panel.arm(line.name), axis, curve, band, colour=panel.colour(line.name))
+        draw_curve(ax, results, panel.arm(line.name), axis, curve, darkness, colour=panel.colour(line.name))
+    for step in panel.boundaries if axis == "steps" else ():
+        ax.axvline(step, color="#888888", linewidth=0.8, linestyle="--", zorder=0)
     ax.set_title(panel.title)
     legend_below(ax)
     if curve is not None:

@@ -5,7 +5,15 @@ from headstart.measures.cloze import Cloze
 from headstart.measures.coordinates import coordinate_sizes
 from headstart.measures.distance import Distance, distance
 from headstart.measures.interpolation import CONNECTED_WITHIN, barrier, interpolate, is_connected, line_points
-from headstart.measures.intervals import Estimate, Known, bootstrap, bootstrap_bounds, mean_band, share
+from headstart.measures.intervals import (
+    Estimate,
+    Known,
+    bootstrap,
+    bootstrap_bounds,
+    mean_band,
+    share,
+    simultaneous_band,
+)
 from headstart.measures.kernel import NTKChange, pseudo_ntk, row_gradients
 from headstart.measures.maxima import Maxima, MaximaExponent, exponent_of_maxima
 from headstart.measures.norm_ratio import NormRatio, norm_ratio
@@ -69,6 +77,7 @@ __all__ = [
     "restricted_times",
     "row_gradients",
     "share",
+    "simultaneous_band",
     "spectrum",
     "success_probability",
     "time_to_target",

@@ -102,3 +102,28 @@ def mean_band(curves: NDArray[np.float64], resamples: int = 400) -> tuple[NDArra
     tail = expanded_tail(0.95, len(curves)) if len(curves) > 1 else 0.0
     low, high = np.quantile(counts @ curves / len(curves), [tail, 1 - tail], axis=0)
     return low, high
+
+
+def simultaneous_band(
+    curves: NDArray[np.float64], level: float = 0.95, resamples: int = 2000
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """A band (low, high) that holds the mean over members of [members, records] at all records together.
+
+    mean -+ c s with s the standard error of each record, and c the quantile, over resampled members, of the largest
+    |mean* - mean| / s, expanded as in `bootstrap`: by sqrt(n / (n - 1)), and from a normal to Student's t at the tail
+    it has. A record at which all members agree has no width.
+    """
+    from scipy.special import ndtr, stdtrit
+
+    num, mean = len(curves), curves.mean(axis=0)
+    if num < 2:
+        raise HeadstartError(f"a band needs at least 2 members, there is {num}; run with --seeds 2 or more")
+    error = curves.std(axis=0, ddof=1) / num**0.5
+    vary = error > 0
+    rng = np.random.Generator(np.random.Philox(key=_KEY))
+    counts = rng.multinomial(num, np.full(num, 1 / num), size=resamples)
+    away = np.abs(counts @ curves[:, vary] / num - mean[vary]) / error[vary]
+    largest = away.max(axis=1, initial=0.0)
+    normal = np.quantile(largest, level, method="inverted_cdf") * (num / (num - 1)) ** 0.5
+    width = -stdtrit(num - 1, ndtr(-normal)) * error
+    return mean - width, mean + width

@@ -1,23 +1,21 @@
 """Less Data, Faster Training: repeating smaller datasets speeds up learning via sampling biases (2026).
 
-What its studies share: the time that their panels compare, and the settings of Appendix B.1 on MLPs as runs.
+What its studies of MLPs share: the settings of Appendix B.1 as runs, and the four panels of Fig. 2 with their knobs. A
+study that varies one of these panels takes it from here, so that the arms they share are the same cells, swept alike
+and with the same seeds: one choice of rates and one number for one contrast.
 """
 
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
 import headstart.lab as lab
-from headstart.core.trace import Trace
 from headstart.core.units import Batch, Budget, FullBatch
-from headstart.lab.panels import Panel, arms_of
+from headstart.lab.panels import Panel, small_and_large
 from headstart.losses import MSE
 from headstart.models import MLP
 from headstart.optimizers import SGD
-from headstart.plans import Fixed, Phase, Phases
+from headstart.plans import Fixed, Online, Phase, Phases
 from headstart.run import Run
 from headstart.tasks import Hermite, Parity, SingleIndex
 
@@ -26,9 +24,11 @@ ACCURACY, RELATIVE_LOSS = 0.95, 0.3
 # The first phase on a single-index model: so many steps, under SGD on this share of the online samples.
 FIRST_PHASE_STEPS, POOL_FRACTION = 100, 0.01
 NUM_RECORDS = 100
-# Studies of version 0.1 read times off mean curves, and do so until they are run again.
+# Studies of Transformers read times off mean curves, and do so until they are run again.
 TIME = lab.Typical.MEAN_CURVE
 mean_curve_panel = partial(Panel, of=TIME)
+# GD is dear: fewer rates, narrowed by half on 2, 4, 8 and all selection seeds.
+gd_panel = partial(Panel, tries=4, rungs=(2, 4, 8))
 
 
 def parity_run(dim: int, degree: int, batch: Batch | FullBatch, steps: int, model: MLP | None = None) -> Run:
@@ -54,62 +54,142 @@ def two_phases(few: int | None, many: int | None) -> Phases:
 
 @dataclass(frozen=True)
 class FullBatchKnobs(lab.Knobs):
-    """GD on parity and on the single-index model: sizes, lengths in steps, where sweeps begin, and common rates."""
+    """GD as in Fig. 2 (b) and (d): sizes, lengths in steps, targets, and where each sweep of learning rates begins."""
 
     width: int = 64
-    dim: int = 20
-    degree: int = 6
-    samples: int = 2**14
-    steps: int = 2500
-    rates: tuple[float, float] = (0.2, 0.28)
-    common_rate: float = 0.24
-    index_dim: int = 40
-    index_samples: tuple[int, int] = (8000, 64000)
-    index_steps: int = 1000
-    index_rates: tuple[float, float] = (0.16, 0.23)
-    index_common_rate: float = 0.16
     accuracy: float = ACCURACY
     relative_loss: float = RELATIVE_LOSS
+    parity_bias: bool = False
+    single_index_bias: bool = True
+    gd_parity_dim: int = 20
+    gd_parity_degree: int = 6
+    gd_parity_samples: int = 2**14
+    gd_parity_steps: int = 2500
+    gd_parity_rates: tuple[float, float] = (0.2, 0.28)
+    single_index_dim: int = 40
+    gd_index_samples: tuple[int, int] = (8000, 64000)
+    gd_index_steps: int = 1000
+    gd_index_rates: tuple[float, float] = (0.16, 0.23)
 
 
-FULL_BATCH_PRESETS = {
-    "smoke": FullBatchKnobs(
-        num_seeds=2,
-        num_selection_seeds=1,
-        width=8,
-        dim=6,
-        degree=2,
-        samples=48,
-        steps=140,
-        rates=(0.3, 0.43),
-        index_dim=4,
-        index_samples=(64, 256),
-        index_steps=140,
-        index_rates=(0.15, 0.26),
-        accuracy=0.55,
-        relative_loss=0.97,
-    ),
-    "laptop": FullBatchKnobs(
-        num_seeds=24, num_selection_seeds=6, dim=18, steps=1500, index_samples=(1000, 8000), index_steps=360
-    ),
-    "paper": FullBatchKnobs(num_seeds=64, num_selection_seeds=16),
+@dataclass(frozen=True)
+class Figure2Knobs(FullBatchKnobs):
+    """All of Fig. 2: SGD as in (a) and (c) too, which is cheap and has more seeds."""
+
+    sgd_seeds_factor: int = 4
+    sgd_parity_dim: int = 20
+    sgd_parity_degree: int = 6
+    sgd_parity_samples: int = 2**14
+    sgd_parity_steps: int = 4000
+    sgd_parity_rates: tuple[float, float] = (0.16, 0.23)
+    sgd_index_steps: int = 1000
+    sgd_index_rates: tuple[float, float] = (0.08, 0.115)
+
+
+# What the presets of both classes of knobs have in common.
+FULL_BATCH: dict[str, dict[str, Any]] = {
+    "smoke": {
+        "num_seeds": 3,
+        "num_selection_seeds": 2,
+        "width": 8,
+        "accuracy": 0.55,
+        "relative_loss": 0.97,
+        "gd_parity_dim": 6,
+        "gd_parity_degree": 2,
+        "gd_parity_samples": 48,
+        "gd_parity_steps": 60,
+        "gd_parity_rates": (0.576, 0.83),
+        "single_index_dim": 4,
+        "gd_index_samples": (64, 512),
+        "gd_index_steps": 120,
+        "gd_index_rates": (0.15, 0.26),
+    },
+    "laptop": {"num_seeds": 24, "gd_parity_dim": 18, "gd_index_samples": (1000, 8000), "gd_index_steps": 360},
+    "paper": {"num_seeds": 64},
+}
+FIGURE_2: dict[str, dict[str, Any]] = {
+    "smoke": {
+        **FULL_BATCH["smoke"],
+        "sgd_seeds_factor": 1,
+        "sgd_parity_dim": 6,
+        "sgd_parity_degree": 2,
+        "sgd_parity_samples": 48,
+        "sgd_parity_steps": 60,
+        "sgd_parity_rates": (0.6, 0.86),
+        "sgd_index_steps": 120,
+        "sgd_index_rates": (0.12, 0.18),
+    },
+    "laptop": {**FULL_BATCH["laptop"], "sgd_parity_steps": 3000},
+    "paper": FULL_BATCH["paper"],
 }
 
 
-def after_first_phase(trace: Trace, curve: NDArray[np.float64]) -> float:
-    """A curve's value at the last record of the first phase, 100 steps long."""
-    return float(curve[np.searchsorted(trace.steps, FIRST_PHASE_STEPS, side="right") - 1])
+def sgd_parity(k: Figure2Knobs) -> Panel:
+    """Fig. 2 (a): SGD on a fixed set of N samples of parity against fresh samples."""
+    model = MLP(k.width, bias=k.parity_bias)
+    return Panel(
+        name="sgd_parity",
+        title=f"SGD, ({k.sgd_parity_dim},{k.sgd_parity_degree})-parity",
+        run=parity_run(k.sgd_parity_dim, k.sgd_parity_degree, Batch(128), k.sgd_parity_steps, model),
+        rates=k.sgd_parity_rates,
+        lines=small_and_large(
+            Fixed(k.sgd_parity_samples), Online(), (f"{k.sgd_parity_samples:,} samples", "fresh samples")
+        ),
+        target=k.accuracy,
+        seeds_factor=k.sgd_seeds_factor,
+    )
 
 
-def full_batch_arms(panels: tuple[Panel, Panel], k: FullBatchKnobs) -> list[lab.Arm]:
-    """The arms of parity and of the single-index model, and each again at a common rate."""
-    parity, index = panels
-    return arms_of(panels) + at_common_rate(parity, k.common_rate) + at_common_rate(index, k.index_common_rate)
+def gd_parity(k: FullBatchKnobs) -> Panel:
+    """Fig. 2 (b): GD on a fixed set of N samples of parity against the exact population."""
+    model, many = MLP(k.width, bias=k.parity_bias), 2**k.gd_parity_dim
+    return gd_panel(
+        name="gd_parity",
+        title=f"GD, ({k.gd_parity_dim},{k.gd_parity_degree})-parity",
+        run=parity_run(k.gd_parity_dim, k.gd_parity_degree, FullBatch(), k.gd_parity_steps, model),
+        rates=k.gd_parity_rates,
+        lines=small_and_large(
+            Fixed(k.gd_parity_samples), Online(), (f"{k.gd_parity_samples:,} samples", f"all {many:,} points")
+        ),
+        target=k.accuracy,
+    )
 
 
-def at_common_rate(panel: Panel, rate: float) -> list[lab.Arm]:
-    """The arms of a panel again, all at one learning rate, so that their data alone differ."""
-    return [
-        replace(arm, name=f"{arm.name}_common_rate", run=replace(arm.run, optimizer=SGD(rate)), sweep=None)
-        for arm in panel.arms()
-    ]
+def sgd_index(k: Figure2Knobs) -> Panel:
+    """Fig. 2 (c): SGD on the single-index model, 100 steps on a small pool first, against fresh samples."""
+    model = MLP(k.width, bias=k.single_index_bias)
+    return Panel(
+        name="sgd_index",
+        title=f"SGD, single index, d = {k.single_index_dim}",
+        run=index_run(k.single_index_dim, Batch(128), k.sgd_index_steps, model),
+        rates=k.sgd_index_rates,
+        lines=small_and_large(two_phases(None, None), Online(), ("small pool, then fresh", "fresh samples")),
+        target=k.relative_loss,
+        seeds_factor=k.sgd_seeds_factor,
+    )
+
+
+def gd_index(k: FullBatchKnobs) -> Panel:
+    """Fig. 2 (d): GD on the single-index model, 100 steps on a small set first, against the large set."""
+    few, many = k.gd_index_samples
+    model = MLP(k.width, bias=k.single_index_bias)
+    return gd_panel(
+        name="gd_index",
+        title=f"GD, single index, d = {k.single_index_dim}",
+        run=index_run(k.single_index_dim, FullBatch(), k.gd_index_steps, model),
+        rates=k.gd_index_rates,
+        lines=small_and_large(two_phases(few, many), Fixed(many), (f"{few:,}, then {many:,}", f"{many:,} samples")),
+        target=k.relative_loss,
+    )
+
+
+def at_rate(panel: Panel, rate: float) -> Panel:
+    """The panel with all its lines at one learning rate, so that their data alone differ."""
+    run = replace(panel.run, optimizer=SGD(rate))
+    return replace(panel, name=f"{panel.name}_at_rate", title=f"{panel.title}, rate {rate:g}", run=run, rates=None)
+
+
+def with_model(panel: Panel, name: str, title: str, model: MLP, rates: tuple[float, float]) -> Panel:
+    """The panel with another network, whose sweeps begin elsewhere."""
+    run = replace(panel.run, model=model)
+    return replace(panel, name=f"{panel.name}_{name}", title=f"{panel.title}, {title}", run=run, rates=rates)

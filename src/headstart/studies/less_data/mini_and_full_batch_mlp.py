@@ -31,83 +31,27 @@ Tried     Under the rules of version 0.1 (mean curves, rates by area on 6 seeds,
           its primary claims came out as 0.92 [0.87, 0.98], 0.90 [0.78, 1.04], 0.88 [0.82, 0.95], 0.83 [0.77, 0.90]. A
           second one, with 5 tries under GD, chose the rates that are reported. Of (c) two earlier presets with a
           quarter of the seeds were undecided, and its loss at the end held in one of three further blocks of 96 seeds.
+          "Better at each time step" is the paper's sentence on GD; that the small side is behind at first had been
+          seen in curves of version 0.1 before it was made a claim. Its interval is a band over all steps together.
 """
 
-from dataclasses import dataclass
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import headstart.lab as lab
-from headstart.core.units import Batch, FullBatch
-from headstart.lab.panels import Panel, arms_of, draw_lines, small_and_large
-from headstart.models import MLP
-from headstart.plans import Fixed, Online
-from headstart.studies.less_data import PAPER_TITLE, index_run, parity_run, two_phases
+from headstart.lab.panels import NO_EFFECT, Panel, arms_of, draw_lines
+from headstart.studies.less_data import (
+    FIGURE_2,
+    PAPER_TITLE,
+    Figure2Knobs,
+    gd_index,
+    gd_parity,
+    sgd_index,
+    sgd_parity,
+)
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-
-@dataclass(frozen=True)
-class Knobs(lab.Knobs):
-    """Sizes, lengths in steps, and where each sweep of learning rates begins; SGD is cheap and has more seeds."""
-
-    sgd_seeds_factor: int = 4
-    width: int = 64
-    accuracy: float = 0.95
-    relative_loss: float = 0.3
-    parity_bias: bool = False
-    single_index_bias: bool = True
-    sgd_parity_dim: int = 20
-    sgd_parity_degree: int = 6
-    sgd_parity_samples: int = 2**14
-    sgd_parity_steps: int = 4000
-    sgd_parity_rates: tuple[float, float] = (0.16, 0.23)
-    gd_parity_dim: int = 20
-    gd_parity_degree: int = 6
-    gd_parity_samples: int = 2**14
-    gd_parity_steps: int = 2500
-    gd_parity_rates: tuple[float, float] = (0.2, 0.28)
-    single_index_dim: int = 40
-    sgd_index_steps: int = 1000
-    sgd_index_rates: tuple[float, float] = (0.08, 0.115)
-    gd_index_samples: tuple[int, int] = (8000, 64000)
-    gd_index_steps: int = 1000
-    gd_index_rates: tuple[float, float] = (0.16, 0.23)
-
-
-PAPER = Knobs(num_seeds=64)
-LAPTOP = Knobs(
-    num_seeds=24,
-    sgd_parity_steps=3000,
-    gd_parity_dim=18,
-    gd_index_samples=(1000, 8000),
-    gd_index_steps=360,
-)
-SMOKE = Knobs(
-    num_seeds=3,
-    num_selection_seeds=2,
-    sgd_seeds_factor=1,
-    width=8,
-    accuracy=0.55,
-    relative_loss=0.97,
-    sgd_parity_dim=6,
-    sgd_parity_degree=2,
-    sgd_parity_samples=48,
-    sgd_parity_steps=60,
-    sgd_parity_rates=(0.6, 0.86),
-    gd_parity_dim=6,
-    gd_parity_degree=2,
-    gd_parity_samples=48,
-    gd_parity_steps=60,
-    gd_parity_rates=(0.576, 0.83),
-    single_index_dim=4,
-    sgd_index_steps=120,
-    sgd_index_rates=(0.12, 0.18),
-    gd_index_samples=(64, 512),
-    gd_index_steps=120,
-    gd_index_rates=(0.15, 0.26),
-)
 PAPER_SAYS = {
     ("sgd_parity", "steps"): "fewer (Fig. 2a, no number)",
     ("sgd_parity", "samples"): "less (Fig. 2a, no number)",
@@ -126,62 +70,17 @@ FINDING = (
     "That the small side is faster {sgd_parity_steps.says}, {gd_parity_steps.says}, {sgd_index_steps.says} and "
     "{gd_index_steps.says}, in this order."
 )
-# A ratio in here would be too near to 1 to matter; declared before the runs that are reported.
-NO_EFFECT = lab.Within(0.95, 1.05)
-gd_panel = partial(Panel, tries=4, rungs=(2, 4, 8))
+# "Better at each time step": where it is worst, the mean curve of the small side is worse by less than this.
+AS_GOOD = 0.01
 
 
-def panels(k: Knobs) -> list[Panel]:
+def panels(k: Figure2Knobs) -> list[Panel]:
     """The four panels of Fig. 2."""
-    few, many = k.gd_index_samples
-    sgd, gd = Batch(128), FullBatch()
-    parity, index = MLP(k.width, bias=k.parity_bias), MLP(k.width, bias=k.single_index_bias)
-    return [
-        Panel(
-            name="sgd_parity",
-            title=f"(a) SGD, ({k.sgd_parity_dim},{k.sgd_parity_degree})-parity",
-            run=parity_run(k.sgd_parity_dim, k.sgd_parity_degree, sgd, k.sgd_parity_steps, parity),
-            rates=k.sgd_parity_rates,
-            lines=small_and_large(
-                Fixed(k.sgd_parity_samples), Online(), (f"{k.sgd_parity_samples:,} samples", "fresh samples")
-            ),
-            target=k.accuracy,
-            seeds_factor=k.sgd_seeds_factor,
-        ),
-        gd_panel(
-            name="gd_parity",
-            title=f"(b) GD, ({k.gd_parity_dim},{k.gd_parity_degree})-parity",
-            run=parity_run(k.gd_parity_dim, k.gd_parity_degree, gd, k.gd_parity_steps, parity),
-            rates=k.gd_parity_rates,
-            lines=small_and_large(
-                Fixed(k.gd_parity_samples),
-                Online(),
-                (f"{k.gd_parity_samples:,} samples", f"all {2**k.gd_parity_dim:,} points"),
-            ),
-            target=k.accuracy,
-        ),
-        Panel(
-            name="sgd_index",
-            title=f"(c) SGD, single index, d = {k.single_index_dim}",
-            run=index_run(k.single_index_dim, sgd, k.sgd_index_steps, index),
-            rates=k.sgd_index_rates,
-            lines=small_and_large(two_phases(None, None), Online(), ("small pool, then fresh", "fresh samples")),
-            target=k.relative_loss,
-            seeds_factor=k.sgd_seeds_factor,
-        ),
-        gd_panel(
-            name="gd_index",
-            title=f"(d) GD, single index, d = {k.single_index_dim}",
-            run=index_run(k.single_index_dim, gd, k.gd_index_steps, index),
-            rates=k.gd_index_rates,
-            lines=small_and_large(two_phases(few, many), Fixed(many), (f"{few:,}, then {many:,}", f"{many:,} samples")),
-            target=k.relative_loss,
-        ),
-    ]
+    return [sgd_parity(k), gd_parity(k), sgd_index(k), gd_index(k)]
 
 
-def claims(k: Knobs) -> list[lab.Claim]:
-    """For every panel steps and samples to the target; for the single-index model also the loss at the end."""
+def claims(k: Figure2Knobs) -> list[lab.Claim]:
+    """For every panel steps and samples to the target, and whether it is better at each step; a loss at the end."""
     out = []
     for panel in panels(k):
         steps = panel.ratio("small", "large")
@@ -206,6 +105,19 @@ def claims(k: Knobs) -> list[lab.Claim]:
                     smallest=NO_EFFECT,
                 )
             )
+        full_batch = panel.name.startswith("gd")
+        out.append(
+            lab.Claim(
+                id=f"{panel.name}_each_step",
+                statement=f"{panel.title}: as good at each recorded step; the largest deficit of the small side's mean "
+                f"curve is below {AS_GOOD:g}",
+                paper="better performance at each time step throughout training (Section 3)"
+                + ("" if full_batch else ", said of GD"),
+                rule=lab.below(AS_GOOD),
+                estimate=lab.LargestDeficit(panel.arm("small"), panel.arm("large")),
+                kind=lab.Kind.PRIMARY if full_batch else lab.Kind.SECONDARY,
+            )
+        )
         if not panel.metric.higher_is_better:
             out.append(
                 lab.Claim(
@@ -222,12 +134,13 @@ def claims(k: Knobs) -> list[lab.Claim]:
 
 
 def figure(results: lab.Results, picture: "Figure") -> None:
-    """Fig. 2, and below it the same curves against compute."""
+    """Fig. 2, with a red bar where the small side is worse, and below it the same curves against compute."""
     picture.set_size_inches(13.5, 5.6)
     grid = picture.subplots(2, 4)
     for column, panel in enumerate(panels(results.knobs)):
         for row, axis in enumerate(("steps", "samples")):
             draw_lines(grid[row][column], results, panel, axis)
+        lab.mark_deficits(grid[0][column], results, panel.arm("small"), panel.arm("large"))
 
 
 STUDY = lab.Study(
@@ -235,7 +148,7 @@ STUDY = lab.Study(
     title="The small-vs-large gap of MLPs, mini-batch and full-batch",
     paper=PAPER_TITLE,
     figures="Fig. 2 (a-d)",
-    presets={"smoke": SMOKE, "laptop": LAPTOP, "paper": PAPER},
+    presets={name: Figure2Knobs(**values) for name, values in FIGURE_2.items()},
     minutes={"smoke": 0.2, "laptop": 3.0, "paper": 60.0},
     arms=lambda knobs: arms_of(panels(knobs)),
     claims=claims,
