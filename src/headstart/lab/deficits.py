@@ -67,4 +67,4 @@ def mark_deficits(ax: "Axes", results: Results, small: str, large: str) -> None:
     """A bar at the foot of the axes over the steps at which arm `small` is worse than arm `large`."""
     steps = LargestDeficit(small, large).where(results)
     foot = ax.get_xaxis_transform()
-    ax.plot(steps, np.full(len(steps), 0.02), "s", color="#CC3311", markersize=2.5, transform=foot, clip_on=False)
+    ax.plot(steps, np.full(len(steps), 0.02), "s", color="#CC3311", markersize=2.5, transform=foot)

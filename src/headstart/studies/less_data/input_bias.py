@@ -48,7 +48,11 @@ class Knobs(Figure2Knobs):
     bias_exponents: tuple[int, ...] = (4, 5, 6, 8, 10, 12, 14)
 
 
-PRESETS = {name: Knobs(**values) for name, values in FIGURE_2.items()}
+PRESETS = {
+    "smoke": Knobs(**FIGURE_2["smoke"], bias_exponents=(5, 6, 14)),
+    "laptop": Knobs(**FIGURE_2["laptop"]),
+    "paper": Knobs(**FIGURE_2["paper"]),
+}
 
 
 def panels(k: Knobs) -> tuple[Panel, Panel, Panel]:
