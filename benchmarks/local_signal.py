@@ -7,6 +7,9 @@ Reduced against direct: SGD of one filter with a soft threshold, batches of 500 
 dimensions, as in Local Signal Adaptivity, Fig. 3.3. Ours is the chain of (w . w*, |w_perp|, b), exact in law. Direct
 draws every number of every patch: with torch's own generator and autograd, with the gradient by hand, or by the loop
 engine. Rows are the start, where ours draws a normal per patch, and a filter whose threshold few patches pass.
+
+Linearised: steps of a network linearised at the start, by the loop engine, by torch.func's recipe, and, where a step
+takes all rows, in function space; `benchmarks.linearised` has the contestants.
 """
 
 import argparse
@@ -23,12 +26,14 @@ import torch
 from torch.nn.functional import softplus
 
 import headstart as hs
+from benchmarks.linearised import InFunctionSpace, Ours, Recipe, all_steps
 from headstart.core.kernels.compile import kernels
 from headstart.engines import Job
 from headstart.engines.loop import Loop, one_thread
 
-# How many times faster than the best direct peer the reduced chain must be.
-REDUCED_BAR = 10.0
+# How many times faster than the best direct peer the reduced chain must be; a linearised step is never slower than
+# the recipe's, within 5% that turns differ by, and one in function space much faster.
+REDUCED_BAR, LINEARISED_BAR, FUNCTION_BAR = 10.0, 0.95, 10.0
 RATE, BATCH, DIM = 0.1, 500, 10
 
 
@@ -175,9 +180,28 @@ def reduced_rows(quick: bool, measure: Callable[..., dict[str, float]]) -> Itera
         yield Row(filter.name, times.pop("ours"), times, REDUCED_BAR)
 
 
+def linearised_rows(quick: bool, measure: Callable[..., dict[str, float]]) -> Iterator[Row]:
+    """A linearised step against torch.func's recipe."""
+    for steps in all_steps(quick):
+        makes: dict[str, Callable[[], Any]] = {
+            "ours": partial(Ours, steps),
+            "torch.func": partial(Recipe, steps, channels_last=False),
+            "channels last": partial(Recipe, steps, channels_last=True),
+        }
+        full = steps.batch == steps.rows
+        if full:
+            makes["function space"] = partial(InFunctionSpace, steps)
+        times = measure(steps.name, makes)
+        own, kernel = times.pop("ours"), times.pop("function space", 0.0)
+        yield Row(steps.name, own, times, LINEARISED_BAR)
+        if full:
+            yield Row("the same in function space", kernel, times, FUNCTION_BAR)
+
+
 # A contest: rows of one kind of work. `measure(name, makes)` times what each of `makes` builds, by its advance(steps).
 CONTESTS: list[tuple[str, Callable[[bool, Callable[..., dict[str, float]]], Iterator[Row]]]] = [
     ("reduced against direct", reduced_rows),
+    ("linearised against torch.func", linearised_rows),
 ]
 
 
