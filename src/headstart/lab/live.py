@@ -74,7 +74,8 @@ class LiveFile:
         self.progress: dict[str, Any] = {}
         self.cells: dict[str, dict[str, Any]] = {}
         self.records: dict[Key, list[list[Any]]] = {}
-        self._lock, self._size, self._broken, self._said = threading.Lock(), 0, False, 0.0
+        self._lock, self._size, self._most = threading.Lock(), 0, _MOST_BYTES
+        self._broken, self._said = False, 0.0
         with self._lock:
             self._rewrite()
 
@@ -127,7 +128,7 @@ class LiveFile:
         with self._lock:
             if self._broken:
                 return
-            if self._size + len(data) > _MOST_BYTES:
+            if self._size + len(data) > self._most:
                 self._rewrite()
                 return
             try:
@@ -149,7 +150,8 @@ class LiveFile:
         try:
             with replacing(self.path) as temporary:
                 temporary.write_bytes(data)
-            self._size = len(data)
+            # Where what is under way takes so much by itself, the file may double before it is written anew.
+            self._size, self._most = len(data), max(_MOST_BYTES, 2 * len(data))
         except OSError:
             self._broken = True
 

@@ -1,6 +1,7 @@
 """The server of the page: a few routes over a store that is opened to be read, and one stream of events."""
 
 import json
+import logging
 import math
 import socket
 from collections.abc import Callable, Mapping
@@ -147,4 +148,6 @@ def serve(path: Path, host: str, port: int, token: str | None, say: Callable[[st
     config = uvicorn.Config(
         app, log_level="warning", access_log=False, lifespan="off", server_header=False, timeout_graceful_shutdown=1
     )
+    # At Ctrl-C streams that browsers still read are cut off, which is no error.
+    logging.getLogger("uvicorn.error").addFilter(lambda record: "without completing" not in record.getMessage())
     uvicorn.Server(config).run(sockets=[listening])

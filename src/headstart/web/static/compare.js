@@ -11,8 +11,10 @@ export async function compare(root) {
   const { params } = read();
   const view = { a: params.get("a") ?? "", b: params.get("b") ?? "", axis: params.get("axis") ?? "steps", metric: params.get("metric") ?? "", all: params.get("all") === "1" };
   const { cells } = await ask("cells");
-  if (!view.a && cells.length) view.a = `${cells[0].cell}:${cells[0].first}`;
-  if (!view.b && cells.length) view.b = cells.length > 1 ? `${cells[1].cell}:${cells[1].first}` : `${cells[0].cell}:${cells[0].last}`;
+  const claimed = cells.filter((cell) => cell.records.length && cell.users.some(([, , use]) => use === "claim"));
+  const [one, other = one] = (claimed.length ? claimed : cells).toSorted((a, b) => arm(a).localeCompare(arm(b)));
+  if (!view.a && one) view.a = `${one.cell}:${one.first}`;
+  if (!view.b && other) view.b = other === one ? `${one.cell}:${one.last}` : `${other.cell}:${other.first}`;
   const place = h("div", {});
   const names = h("datalist", { id: "runs" }, cells.slice(0, 400).map((cell) => h("option", { value: `${cell.cell}:${cell.first}` }, cell.users.map(([study, arm]) => `${study} ${arm}`)[0] ?? "")));
   const field = (side) => {
@@ -46,6 +48,11 @@ export async function compare(root) {
   fill(root, h("div", { className: "lead" }, h("h1", {}, "Two runs side by side")), names, h("div", { className: "controls" }, field("a"), field("b")), place);
   await draw();
   return {};
+}
+
+function arm(cell) {
+  const [study = "", name = ""] = cell.users.find(([, , use]) => use === "claim") ?? [];
+  return `${study} ${name}`;
 }
 
 async function side(key) {

@@ -33,7 +33,7 @@ export async function scoreboard(root) {
     for (const study of board.studies) {
       if (asked.paper && study.paper !== asked.paper) continue;
       if (asked.preset && study.preset !== asked.preset) continue;
-      const about = `${study.study} ${study.title} ${study.paper} ${study.figures} ${study.finding ?? ""}`.toLowerCase();
+      const about = `${study.study} ${study.title} ${study.paper} ${study.figures}`.toLowerCase();
       const claims = study.claims.filter((claim) => {
         const text = `${about} ${claim.id} ${claim.statement} ${claim.paper} ${claim.kind} ${claim.verdict}`.toLowerCase();
         return (!asked.kind || claim.kind === asked.kind) && (!asked.verdicts.size || asked.verdicts.has(claim.verdict))
