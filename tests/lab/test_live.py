@@ -75,10 +75,10 @@ def test_a_file_that_grows_is_written_anew_without_runs_that_have_ended(live, mo
     monkeypatch.setattr(module, "_MOST_BYTES", 20_000)
     gone, going = parity_run().at(1), parity_run().at(2)
     live.begin([gone, going])
-    for step in range(60):
+    for step in range(20):
         live.record([recorded(gone, step), recorded(going, step)])
     live.end([(gone.cell, gone.seed)])
-    for step in range(60, 300):
+    for step in range(20, 300):
         live.record([recorded(going, step)])
     assert live.path.stat().st_size <= 50_000
     seeds = {line["record"][1] for line in lines(live.path) if "record" in line}
