@@ -1,25 +1,22 @@
-"""What the studies of queries and keys share: a task's arms with their multiples, estimates on areas, figures."""
+"""What the studies of queries and keys share: a task's arms with their multiples, claims on them, figures."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-from numpy.typing import NDArray
-
 import headstart.lab as lab
-from headstart.core.metric import Metric
-from headstart.lab.areas import Gain, goodness
 from headstart.lab.figures import Curve, draw_curve, legend_below, metric_label
 from headstart.lab.panels import Line, Panel
-from headstart.measures import Estimate, bootstrap
 from headstart.methods import LayerScale
+from headstart.studies.less_data._transformers import OfTimes
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 TRAINING = Curve("training accuracy", lambda trace: trace["train_accuracy"])
+# "Almost closed" is a ratio of times, small over online, above this.
+ALMOST = 0.8
+WHAT = {"rate": "learning rate", "init": "initial scale"}
 
 
 @dataclass(frozen=True)
@@ -30,83 +27,75 @@ class Family:
     rates: tuple[float, ...] = ()
     scales: tuple[float, ...] = ()
 
-    def arm(self, line: str, kind: str = "", factor: float = 1.0) -> str:
-        """The untouched arm, which is factor 1 of both scales; then rate4, init8 or norm."""
-        plain = self.panel.arm(line)
-        if kind == "norm":
-            return f"{plain}_norm"
-        return plain if factor == 1 else f"{plain}_{kind}{factor:g}"
+    @property
+    def normed(self) -> Panel:
+        """The panel with normalised queries and keys."""
+        model: Any = self.panel.run.model
+        run = replace(self.panel.run, model=replace(model, qk_norm=True))
+        lines = tuple(replace(line, label=f"{line.label}, normalised") for line in self.panel.lines)
+        return replace(self.panel, name=f"{self.panel.name}_norm", run=run, lines=lines)
 
     def multiples(self, kind: str) -> tuple[float, ...]:
-        """1 and the others of a kind."""
+        """1, the untouched run, and the others of a kind."""
         return (1.0, *(self.rates if kind == "rate" else self.scales))
 
+    def names(self, line: str, kind: str) -> tuple[str, ...]:
+        """The arms of a line with each multiple, such as rate2.5 or init8, the untouched one first."""
+        plain = self.panel.arm(line)
+        return tuple(plain if factor == 1 else f"{plain}_{kind}{factor:g}" for factor in self.multiples(kind))
+
     def arms(self) -> list[lab.Arm]:
-        """Every arm untouched and normalised, each with its sweep, and with each multiple at the former's rate."""
-        model: Any = self.panel.run.model
-        normalised = replace(self.panel, run=replace(self.panel.run, model=replace(model, qk_norm=True)))
-        out = []
-        for line, plain, norm in zip(self.panel.lines, self.panel.arms(), normalised.arms(), strict=True):
-            scaled = LayerScale.query_key
-            changed = [(self.arm(line.name, "rate", f), f"rate x {f:g}", scaled(rate=f)) for f in self.rates]
-            changed += [(self.arm(line.name, "init", f), f"init x {f:g}", scaled(init=f)) for f in self.scales]
-            out += [plain, replace(norm, name=self.arm(line.name, "norm"), label=f"{line.label}, normalised")]
-            for name, label, method in changed:
-                run = replace(plain.run, methods=(method,))
-                out.append(
-                    replace(plain, name=name, label=f"{line.label}, {label}", run=run, sweep=lab.RateOf(plain.name))
-                )
+        """Every arm untouched, normalised and with other scales, each swept; rates are multiples of the first's."""
+        out = [*self.panel.arms(), *self.normed.arms()]
+        for line, plain in zip(self.panel.lines, self.panel.arms(), strict=True):
+            for kind in WHAT:
+                for name, factor in zip(self.names(line.name, kind)[1:], self.multiples(kind)[1:], strict=True):
+                    run = replace(plain.run, methods=(LayerScale.query_key(**{kind: factor}),))
+                    sweep = lab.RateOf(plain.name) if kind == "rate" else plain.sweep
+                    label = f"{line.label}, {kind} x {factor:g}"
+                    out.append(replace(plain, name=name, label=label, run=run, sweep=sweep))
         return out
 
 
-def by_multiple(results: lab.Results, family: Family, kind: str, line: str) -> NDArray[np.float64]:
-    """The goodness of a line with every multiple, [multiples, seeds]."""
-    return goodness(results, [family.arm(line, kind, factor) for factor in family.multiples(kind)])
-
-
-@dataclass(frozen=True)
-class GapChange:
-    """The gap in area, `small` less online, with the best multiple of each, less the standard one.
-
-    A difference, since the standard gap may be near 0.
-    """
-
-    family: Family
-    kind: str
-    small: str
-
-    def __call__(self, results: lab.Results) -> Estimate:
-        """The difference with its interval."""
-        small, online = (by_multiple(results, self.family, self.kind, line) for line in (self.small, "online"))
-
-        def change(rows: NDArray[np.int64]) -> float:
-            means = [stack[:, rows].mean(axis=1) for stack in (small, online)]
-            return float((means[0].max() - means[1].max()) - (means[0][0] - means[1][0]))
-
-        return bootstrap(change, small.shape[1])
-
-
-def narrows(family: Family, kind: str, what: str, small: str) -> lab.Claim:
-    """The claim that the best multiples narrow the gap."""
+def narrows(family: Family, kind: str, small: str, its: lab.Kind = lab.Kind.SECONDARY) -> lab.Claim:
+    """The claim that the best multiples narrow the gap: they shorten online training more than that of `small`."""
+    arms, num = family.names(small, kind) + family.names("online", kind), len(family.multiples(kind))
     return lab.Claim(
         id=f"{kind}_narrows_{family.panel.arm(small)}",
-        statement=f"{family.panel.title}: the gap in area, {family.panel.label(small)} less online, with the best "
-        f"{what} of W_q and W_k on each side, less the gap without; below 0",
-        paper="the gap is reduced (Figs. 8, 9)",
-        rule=lab.below(0.0),
-        estimate=GapChange(family, kind, small),
+        statement=f"{family.panel.title}: the ratio of steps, {family.panel.label(small)} over online, with the best "
+        f"{WHAT[kind]} of W_q and W_k on each side over the ratio without; above 1",
+        paper="the gap is reduced, since online training gains most (Figs. 8, 9)",
+        rule=lab.above(1.0),
+        estimate=OfTimes(arms, family.panel.target, lambda t: (t[:num].min() / t[num:].min()) / (t[0] / t[num])),
+        kind=its,
+        smallest=lab.NO_EFFECT,
     )
 
 
-def norm_claim(family: Family, line: str, helps: bool, paper: str) -> lab.Claim:
+def norm_claim(family: Family, line: str, helps: bool, paper: str, its: lab.Kind = lab.Kind.SECONDARY) -> lab.Claim:
     """The claim that normalised queries and keys help, or hurt, an arm."""
     return lab.Claim(
         id=f"norm_{family.panel.arm(line)}",
-        statement=f"{family.panel.title}, {family.panel.label(line)}: normalised queries and keys; gain in area "
-        + ("above 0" if helps else "below 0"),
+        statement=f"{family.panel.title}, {family.panel.label(line)}: steps to {family.panel.goal} with normalised "
+        "queries and keys over those without; " + ("below 1" if helps else "above 1"),
         paper=paper,
-        rule=lab.above(0.0) if helps else lab.below(0.0),
-        estimate=Gain(family.arm(line, "norm"), family.arm(line)),
+        rule=lab.below(1.0) if helps else lab.above(1.0),
+        estimate=lab.TimeRatio(family.normed.arm(line), family.panel.arm(line), family.panel.target),
+        kind=its,
+        smallest=lab.NO_EFFECT,
+    )
+
+
+def norm_closes(family: Family, small: str, paper: str, its: lab.Kind = lab.Kind.SECONDARY) -> lab.Claim:
+    """The claim that with normalised queries and keys almost no gap is left."""
+    return lab.Claim(
+        id=f"norm_closes_{family.panel.arm(small)}",
+        statement=f"{family.panel.title}: with normalised queries and keys the ratio of steps to {family.panel.goal}, "
+        f"{family.panel.label(small)} over online, is above {ALMOST:g}",
+        paper=paper,
+        rule=lab.closed(ALMOST),
+        estimate=family.normed.ratio(small, "online"),
+        kind=its,
     )
 
 
@@ -116,35 +105,33 @@ def draw_rows(picture: "Figure", results: lab.Results, rows: Sequence[tuple[Fami
     columns = max(len(row) for row in drawn)
     picture.set_size_inches(3.8 * columns, 3.0 * len(rows))
     for axes, row, (family, lines) in zip(picture.subplots(len(rows), columns), drawn, rows, strict=True):
+        metric = family.panel.metric
         what = lines[0].label if len(lines) == 1 else family.panel.title
         for ax, (title, curve, arms) in zip(axes, row, strict=False):
             for line, names in zip(lines, arms, strict=True):
                 shades = lab.cold if line.name == "online" else lab.warm
                 for i, name in enumerate(names):
                     draw_curve(ax, results, name, curve=curve, colour=shades(i, len(names)))
-            _finish(ax, family.panel.metric, curve)
+            for step in replace(family.panel, lines=lines).boundaries:
+                ax.axvline(step, color="#888888", linewidth=0.8, linestyle="--", zorder=0)
+            if metric.higher_is_better:  # the same heights along a row and between rows
+                ax.set_ylim(metric.chance - 0.05, 1.03)
+            ax.set_ylabel(curve.label if curve else metric_label(metric))
+            legend_below(ax)
             ax.set_title(f"{what}: {title}", fontsize=8.5)
         for ax in axes[len(row) :]:
             ax.set_axis_off()
 
 
-def _row(family: Family, lines: tuple[Line, ...]) -> list[tuple[str, Curve | None, list[list[str]]]]:
+def _row(family: Family, lines: tuple[Line, ...]) -> list[tuple[str, Curve | None, list[tuple[str, ...]]]]:
     """The panels of a row: title, curve if not the test metric, and the arms of every line in the order of shades."""
-
-    def changed(kind: str) -> list[list[str]]:
-        return [[family.arm(line.name, kind, f) for f in family.multiples(kind)] for line in lines]
-
-    norm = [[family.arm(line.name), family.arm(line.name, "norm")] for line in lines]
+    norm: list[tuple[str, ...]] = [(family.panel.arm(line.name), family.normed.arm(line.name)) for line in lines]
     return [
-        *([("rate", None, changed("rate"))] if family.rates else []),
-        *([("initial scale", None, changed("init"))] if family.scales else []),
+        *(
+            (WHAT[kind], None, [family.names(line.name, kind) for line in lines])
+            for kind in WHAT
+            if len(family.multiples(kind)) > 1
+        ),
         ("norm", None, norm),
         *([("norm, training", TRAINING, norm)] if family.panel.metric.higher_is_better else []),
     ]
-
-
-def _finish(ax: "Axes", metric: Metric, curve: Curve | None) -> None:
-    if metric.higher_is_better:  # the same heights along a row and between rows
-        ax.set_ylim(metric.chance - 0.05, 1.03)
-    ax.set_ylabel(curve.label if curve else metric_label(metric))
-    legend_below(ax)

@@ -1,73 +1,171 @@
-"""What the Transformer studies share: runs under AdamW, and presets put together from the settings of their tasks.
+"""Transformers with the settings of Appendix B.1: runs under AdamW, presets by task, and parity with its arms.
 
-Left open by the paper and chosen here: logistic loss and mean-pooled readout for parity, weight decay 0.01, MLPs of
-width 64 in the laptop presets and four times the width in the paper ones. Embeddings and positions begin as
-N(0, 0.1^2), since the gap is plain there; PyTorch's own, the paper's "defaults", are N(0, 1): `open_choices` has both.
+Left open by the paper and chosen here: logistic loss and mean-pooled readout for parity, weight decay 0.01, no layer
+normalisation, MLPs of width 64 in the laptop presets and four times the width in the paper ones. Embeddings and
+positions are N(0, 1), PyTorch's own: online training arrives there. `open_choices` has N(0, 0.1^2).
 
-The settings of a task are one class of knobs, so that a study has those of the tasks it trains and runs of the same
-settings are the same runs in every study. Laptop settings are the smallest found that show the effect: docs/log.md.
+The settings of a task are one class of knobs, so that a study has those of the tasks it trains, and runs of the same
+settings are the same cells with the same sweep in every study.
 """
 
-from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
 
 import headstart.lab as lab
-from headstart.core.units import Batch, Budget, FullBatch
+from headstart.core.units import Batch, Budget
+from headstart.lab.panels import Line, Panel
+from headstart.losses import Logistic
 from headstart.models import Readout, Transformer
 from headstart.optimizers import AdamW
-from headstart.plans import Online
+from headstart.plans import Fixed, Online, Phase, Phases
 from headstart.run import Run
-from headstart.tasks import Task
+from headstart.studies.less_data import ACCURACY
+from headstart.tasks import Parity, Task
 
-BETA2 = (0.8, 0.9, 0.95, 0.999)
 NUM_RECORDS = 40
+# Every sweep tries at least five rates on 4 seeds, and the better three on all 8.
+SWEEP: dict[str, Any] = {"tries": 5, "rungs": (4,)}
+# "Comparable", "mild" and "remains" are ratios of times in here, declared before any run.
+SIMILAR = lab.Within(2 / 3, 3 / 2)
 SEEDS: dict[str, dict[str, Any]] = {
-    "smoke": {"num_seeds": 2, "num_selection_seeds": 1, "beta2": ()},
-    "laptop": {"num_seeds": 12, "num_selection_seeds": 2, "beta2": ()},
+    "smoke": {"num_seeds": 2, "num_selection_seeds": 1, "beta2": (), "num_test": 256},
+    "laptop": {"num_seeds": 12, "num_selection_seeds": 8, "beta2": (), "num_test": 1024},
     "paper": {"num_seeds": 32, "num_selection_seeds": 8},
 }
+# Of parity, fractions of the online samples and epochs over each: they fill the online budget exactly.
+FRACTIONS, EPOCHS = (0.001, 0.002, 0.005, 0.01, 0.02, 0.1), (100, 50, 20, 10, 10, 4)
+SIX_PHASES = Phases(tuple(Phase(fraction=f, epochs=e) for f, e in zip(FRACTIONS, EPOCHS, strict=True)))
+# The switch comes before a run arrives: at a tenth of the budget.
+TWO_PHASES = Line("two", "2 phases", Phases((Phase(fraction=0.01, epochs=10), Phase())), lab.warm(2))
 
 
-@dataclass(frozen=True)
-class Size:
-    """Width, layers, heads and the width of the MLPs."""
-
-    width: int = 64
-    depth: int = 2
-    heads: int = 4
-    mlp_width: int = 64
-
-    def model(self, **options: Any) -> Transformer:
-        """A Transformer of this size."""
-        return Transformer(self.width, self.depth, self.heads, mlp_width=self.mlp_width, **options)
-
-    def decoder(self, **options: Any) -> Transformer:
-        """One with a causal mask, read at its last token."""
-        return self.model(causal=True, readout=Readout.LAST, **options)
+def transformer(size: tuple[int, int, int, int], **options: Any) -> Transformer:
+    """A Transformer of (width, depth, heads, MLP width)."""
+    width, depth, heads, mlp_width = size
+    return Transformer(width, depth, heads, mlp_width=mlp_width, **{"embedding_std": 1.0, **options})
 
 
-def transformer_run(task: Task, model: Transformer, loss: Any, steps: int, batch: Batch | FullBatch = Batch(32)) -> Run:
-    """AdamW with beta2 = .95; plans are those of arms, and rates too, unless they are not swept."""
+def decoder(size: tuple[int, int, int, int], **options: Any) -> Transformer:
+    """One with a causal mask, read at its last token."""
+    return transformer(size, causal=True, readout=Readout.LAST, **options)
+
+
+def transformer_run(task: Task, model: Transformer, loss: Any, steps: int, **options: Any) -> Run:
+    """AdamW with beta2 = .95 and batches of 32; plans are those of arms, and rates too, unless they are not swept."""
     budget = Budget(steps, record_every=max(8, steps // NUM_RECORDS))
-    return Run(task, model, Online(), loss, AdamW(5e-3, beta2=0.95), batch=batch, budget=budget)
+    settings = {"optimizer": AdamW(5e-3, beta2=0.95), "batch": Batch(32), **options}
+    return Run(task, model, Online(), loss, budget=budget, **settings)
 
 
 @dataclass(frozen=True)
 class AdamKnobs(lab.Knobs):
-    """The values of beta2 that every sweep of a learning rate tries; none keeps .95.
+    """The values of beta2 that every sweep of a learning rate tries, none keeping .95; and how many test points.
 
     A class of knobs for a task has the paper's settings as its defaults, and others by preset in `SMALLER`.
     """
 
-    beta2: tuple[float, ...] = BETA2
+    beta2: tuple[float, ...] = (0.8, 0.9, 0.95, 0.999)
+    num_test: int = 4096
 
 
 def presets(kind: type, **own: Mapping[str, Any]) -> dict[str, Any]:
-    """smoke, laptop and paper of knobs of class `kind`: the settings of its tasks, then what `own` has for each."""
+    """smoke, laptop and paper of knobs of class `kind`: the settings of its tasks, then what `own` has for each.
 
-    def smaller(name: str) -> dict[str, Any]:
-        tasks = [vars(base).get("SMALLER", {}) for base in kind.__mro__]
-        return {knob: value for task in tasks for knob, value in task.get(name, {}).items()}
+    A desk preset, if `own` has one, changes that of the laptop.
+    """
 
-    return {name: kind(**seeds | smaller(name) | dict(own.get(name, {}))) for name, seeds in SEEDS.items()}
+    def built(name: str, over: Mapping[str, Any]) -> Any:
+        tasks = [vars(base).get("SMALLER", {}).get(name, {}) for base in kind.__mro__]
+        return kind(**SEEDS[name] | {knob: value for task in tasks for knob, value in task.items()} | dict(over))
+
+    out = {name: built(name, own.get(name, {})) for name in SEEDS}
+    if "desk" in own:
+        out["desk"] = built("laptop", own["desk"])
+    return {name: out[name] for name in ("smoke", "laptop", "desk", "paper") if name in out}
+
+
+@dataclass(frozen=True)
+class ParityKnobs(AdamKnobs):
+    """(d, k)-parity: (width, depth, heads, MLP width), length in steps, where sweeps begin, target.
+
+    Where `rates` is None nothing is swept and all arms have `rate`.
+    """
+
+    parity: tuple[int, int] = (20, 6)
+    size: tuple[int, int, int, int] = (256, 2, 8, 1024)
+    steps: int = 100_000
+    rates: tuple[float, float] | None = (2.5e-4, 6.3e-4)
+    rate: float = 5e-3
+    accuracy: float = ACCURACY
+
+    SMALLER: ClassVar = {
+        "smoke": {"parity": (4, 2), "size": (8, 1, 2, 8), "steps": 40, "rates": None, "accuracy": 0.55},
+        "laptop": {"parity": (20, 3), "size": (32, 2, 4, 64), "steps": 2000, "rates": (1.4e-3, 2.016e-3)},
+    }
+
+    def parity_run(self, **options: Any) -> Run:
+        """An encoder, one of two symbols per token; options are the model's."""
+        task = Parity(*self.parity, num_test=self.num_test)
+        model, optimizer = transformer(self.size, **options), AdamW(self.rate, beta2=0.95)
+        return transformer_run(task, model, Logistic(), self.steps, optimizer=optimizer)
+
+    def parity_panel(
+        self, name: str = "parity", title: str = "", lines: tuple[Line, ...] | None = None, run: Run | None = None
+    ) -> Panel:
+        """The three arms, or others."""
+        lines, run, title = lines or self.three_arms(), run or self.parity_run(), title or f"{self.parity}-parity"
+        return Panel(name, title, run, self.rates, lines, self.accuracy, beta2=self.beta2, **SWEEP)
+
+    @property
+    def pool(self) -> int:
+        """1% of the online samples, 32 per step."""
+        return max(1, round(0.01 * 32 * self.steps))
+
+    def three_arms(self) -> tuple[Line, Line, Line]:
+        """6 phases; 100 epochs on a pool of 1% of the online samples; online."""
+        return (
+            Line("six", "6 phases", SIX_PHASES, lab.warm()),
+            Line("hundred", "100 epochs", Fixed(self.pool), lab.warm(1)),
+            Line("online", "online", Online(), lab.cold()),
+        )
+
+
+def similar(panel: Panel, one: str, other: str, paper: str, kind: lab.Kind = lab.Kind.SECONDARY) -> lab.Claim:
+    """The claim that line `one` takes about as long as line `other`."""
+    return lab.Claim(
+        id=f"{panel.arm(one)}_like_{other}",
+        statement=f"{panel.title}: steps to {panel.goal}, {panel.label(one)} over {panel.label(other)}, within 2/3 to "
+        "3/2",
+        paper=paper,
+        rule=SIMILAR,
+        estimate=panel.ratio(one, other),
+        kind=kind,
+    )
+
+
+@dataclass(frozen=True)
+class OfTimes:
+    """A number made of the restricted mean times to `target` of several arms, in their order, with its interval.
+
+    Where it chooses an arm, as the fastest, it does so anew in each resample of the seeds. The arms have one budget,
+    whose end is the horizon; where no run of any arrives there is no number.
+    """
+
+    arms: tuple[str, ...]
+    target: float
+    number: Callable[[NDArray[np.float64]], float]
+
+    def __call__(self, results: lab.Results) -> lab.Estimate:
+        """The number with its interval."""
+        lab.check_paired(results, self.arms)
+        ratio = lab.TimeRatio(self.arms[0], self.arms[-1], self.target)
+        times = np.array([ratio.times(results, arm) for arm in self.arms])
+        arrived = times < ratio.common_horizon(results)
+        if not arrived.any():
+            return lab.Estimate(*(float("nan"),) * 3, arrivals=0.0)
+        found = lab.bootstrap(lambda rows: float(self.number(times[:, rows].mean(axis=1))), times.shape[1])
+        return replace(found, arrivals=float(arrived.mean(axis=1).min()))

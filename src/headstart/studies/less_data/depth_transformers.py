@@ -1,29 +1,33 @@
 """Do deeper Transformers have wider gaps?
 
 Paper     Less Data, Faster Training, Section 6, Figs. 25 and 26
-Claim     The small-vs-large gap of Transformers on (10,6)-parity widens with depth.
-Setting   The parity runs of mini_batch_transformers, at several depths; 6 phases, 100 epochs on a 1% pool, online.
-Measured  Steps to 95% of the seed-mean test curve, each arm at its own best learning rate; the gap is the ratio of
-          steps of a small side over online, and gaps are compared by the ratio of ratios. Where online training never
-          arrives ratios are only bounds, so gaps are also compared in area, the mean accuracy over the run (added after
-          it had been seen not to arrive). 95% paired bootstraps.
-Shrunk    Laptop: width 64 instead of 256, depths 2 and 4 instead of 2, 4, 6 and 8; 10 seeds, else as
-          mini_batch_transformers.
+Claim     The small-vs-large gap of Transformers on parity widens with depth.
+Setting   The parity runs of mini_batch_transformers, at several depths; 6 phases, 100 epochs on a 1% pool, online. The
+          paper has (10,6)-parity with 2, 4, 6 and 8 layers.
+Measured  As in mini_batch_transformers. The gap is the ratio of steps, a small side over online; the claim is on the
+          factor by which it changes with every doubling of the depth, a least-squares line in logarithms, which is no
+          effect within 0.95 to 1.05.
+Shrunk    Laptop: (20,3), width 32, 2, 4 and 8 layers, as mini_batch_transformers.
+Tried     Version 0.1, on (10,6) with 2 and 4 layers, where online training learns nothing: 0.010 [-0.074, 0.115] wider
+          in area. Eight layers were not piloted.
 """
 
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import headstart.lab as lab
-from headstart.core.errors import HeadstartError
-from headstart.lab.areas import GapDifference
-from headstart.lab.panels import Panel, arms_of, draw_panels, with_medians
+from headstart.lab.panels import Panel, arms_of, draw_panels
 from headstart.studies.less_data import PAPER_TITLE
-from headstart.studies.less_data._parity import ParityKnobs, in_order
-from headstart.studies.less_data._transformers import presets
+from headstart.studies.less_data._transformers import ParityKnobs, presets
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
+
+FINDING = (
+    "With every doubling of the depth the ratio of steps, 6 phases over online, changes by a factor "
+    "{deeper_is_wider_six}, and that of 100 epochs by {deeper_is_wider_hundred}. That the gap widens with depth "
+    "{deeper_is_wider_six.says} for 6 phases and {deeper_is_wider_hundred.says} for 100 epochs."
+)
 
 
 @dataclass(frozen=True)
@@ -32,18 +36,9 @@ class Knobs(ParityKnobs):
 
     depths: tuple[int, ...] = (2, 4, 6, 8)
 
-    def __post_init__(self) -> None:
-        if len(self.depths) < 2:
-            raise HeadstartError(f"depths={self.depths}: name at least two, since gaps are compared")
-
-
-PRESETS = presets(
-    Knobs, smoke={"depths": (1, 2)}, laptop={"num_seeds": 10, "depths": (2, 4)}, paper={"parity": (10, 6)}
-)
-
 
 def panels(k: Knobs) -> list[Panel]:
-    """One panel a depth."""
+    """One panel per depth."""
     width, _, heads, mlp_width = k.size
     return [
         k.parity_panel(
@@ -56,38 +51,30 @@ def panels(k: Knobs) -> list[Panel]:
 
 
 def claims(k: Knobs) -> list[lab.Claim]:
-    """The order of the arms at every depth, and wider gaps at the largest than at the smallest."""
+    """Wider gaps with more layers, and a gap at every depth."""
     found = panels(k)
-    shallow, deep = found[0], found[-1]
-    return [
-        *(claim for panel in found for claim in in_order(panel, "a gap at every depth (Fig. 25)")),
-        *(
-            lab.Claim(
-                id=f"deeper_is_wider_{small}",
-                statement=f"the ratio of steps, {deep.label(small)} over online, with {k.depths[-1]} layers over that "
-                f"with {k.depths[0]} is below 1",
-                paper="the gap widens with depth (Fig. 26)",
-                rule=lab.below(1.0),
-                estimate=lab.GapRatio(deep.ratio(small, "online"), shallow.ratio(small, "online")),
-            )
-            for small in ("six", "hundred")
-        ),
-        *(
-            lab.Claim(
-                id=f"deeper_is_wider_{small}_area",
-                statement=f"the gap in area, {deep.label(small)} less online, with {k.depths[-1]} layers less that "
-                f"with {k.depths[0]} is above 0",
-                paper="the gap widens with depth (Fig. 26)",
-                rule=lab.above(0.0),
-                estimate=GapDifference(deep, shallow, small),
-            )
-            for small in ("six", "hundred")
-        ),
+    trends = [
+        lab.Claim(
+            id=f"deeper_is_wider_{small}",
+            statement=f"{k.parity}-parity: the ratio of steps, {found[0].label(small)} over online, changes with every "
+            "doubling of the depth by a factor below 1",
+            paper="the gap widens with depth (Figs. 25, 26)",
+            rule=lab.below(1.0),
+            estimate=lab.GapTrend(tuple(panel.ratio(small, "online") for panel in found), k.depths),
+            kind=kind,
+            smallest=lab.NO_EFFECT,
+        )
+        for small, kind in (("six", lab.Kind.PRIMARY), ("hundred", lab.Kind.SECONDARY))
+    ]
+    return trends + [
+        panel.faster(small, "online", "a gap at every depth (Fig. 25)", f"{panel.label(small)} against online")
+        for panel in found
+        for small in ("six", "hundred")
     ]
 
 
 def figure(results: lab.Results, picture: "Figure") -> None:
-    """Fig. 26."""
+    """Figs. 25 and 26."""
     draw_panels(picture, results, panels(results.knobs))
 
 
@@ -96,11 +83,12 @@ STUDY = lab.Study(
     title="Do deeper Transformers have wider gaps?",
     paper=PAPER_TITLE,
     figures="Figs. 25, 26",
-    presets=PRESETS,
-    minutes={"smoke": 0.2, "laptop": 19.0, "paper": 100_000.0},
+    presets=presets(Knobs, smoke={"depths": (1, 2)}, laptop={"depths": (2, 4, 8)}, paper={"parity": (10, 6)}),
+    minutes={"smoke": 0.1, "laptop": 30.0, "paper": 100_000.0},
     arms=lambda knobs: arms_of(panels(knobs)),
-    claims=lambda knobs: with_medians(claims(knobs)),
+    claims=claims,
     figure=figure,
+    finding=FINDING,
     doc=__doc__ or "",
     tags=("transformer",),
 )

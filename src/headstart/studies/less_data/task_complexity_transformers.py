@@ -1,65 +1,65 @@
 """Do harder parities have wider gaps in Transformers?
 
 Paper     Less Data, Faster Training, Section 6 and Fig. 10b
-Claim     The small-vs-large gap of Transformers on parity is wider for the harder problem.
-Setting   The parity runs of mini_batch_transformers on an easier and a harder parity; (10,6) and (20,6) in the paper.
-Measured  Steps to 95% of the seed-mean test curve, each arm at its own best learning rate; the gap is the ratio of
-          steps, 6 phases over online, and gaps are compared by the ratio of ratios; also in area, the mean
-          accuracy over the run, since online training does not arrive on (10,6) (added after that had been seen). 95%
-          paired bootstraps.
-Shrunk    Laptop: (10,3) and (10,6), 12 seeds, else as mini_batch_transformers. Looked at first, two selection seeds at
-          two rates: (10,2), which online training learns as fast as 6 phases; (10,4) and (10,5), which it does not
-          learn in 2000 steps.
+Claim     The small-vs-large gap of Transformers on parity is wider in a larger dimension.
+Setting   The parity runs of mini_batch_transformers with the same degree in two dimensions; (10,6) and (20,6) in the
+          paper.
+Measured  As in mini_batch_transformers. The gap is the ratio of steps, a small side over online; gaps are compared by
+          the ratio of ratios, which is no effect within 0.95 to 1.05.
+Shrunk    Laptop: (10,3) and (20,3), as mini_batch_transformers. At d = 10 there are 1024 points: the 1% pool has 640
+          draws, and online training sees each point 62 times. So has the paper's left panel few points.
+Tried     Version 0.1 compared (10,3) with (10,6), where online training never arrived.
 """
 
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import headstart.lab as lab
-from headstart.lab.areas import GapDifference
-from headstart.lab.panels import Panel, arms_of, draw_panels, with_medians
+from headstart.lab.panels import Panel, arms_of, draw_panels
 from headstart.studies.less_data import PAPER_TITLE
-from headstart.studies.less_data._parity import ParityKnobs, in_order
-from headstart.studies.less_data._transformers import presets
+from headstart.studies.less_data._transformers import ParityKnobs, presets
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+FINDING = (
+    "In the larger dimension the ratio of steps, 6 phases over online, is {harder_is_wider_six} times that in the "
+    "smaller, and for 100 epochs {harder_is_wider_hundred}. That the gap is wider on the harder parity "
+    "{harder_is_wider_six.says} for 6 phases and {harder_is_wider_hundred.says} for 100 epochs."
+)
+
 
 @dataclass(frozen=True)
 class Knobs(ParityKnobs):
-    """Those of the harder parity, and the easier one."""
+    """Those of the harder parity, and the dimension of the easier one."""
 
-    easier: tuple[int, int] = (10, 6)
-
-
-PRESETS = presets(Knobs, smoke={"easier": (4, 1)}, laptop={"easier": (10, 3)})
+    easier_dim: int = 10
 
 
 def panels(k: Knobs) -> tuple[Panel, Panel]:
     """The easier and the harder parity."""
-    return replace(k, parity=k.easier).parity_panel("easy"), k.parity_panel("hard")
+    return replace(k, parity=(k.easier_dim, k.parity[1])).parity_panel("easy"), k.parity_panel()
 
 
 def claims(k: Knobs) -> list[lab.Claim]:
-    """The order of the arms on each, and a wider gap on the harder."""
+    """A wider gap on the harder parity, and a gap on the easier."""
     easy, hard = panels(k)
     return [
-        *(claim for panel in (easy, hard) for claim in in_order(panel, "a gap (Fig. 10b)")),
-        lab.Claim(
-            id="harder_is_wider",
-            statement=f"steps, 6 phases over online: the ratio on {k.parity}-parity over that on {k.easier} is below 1",
-            paper="(20,6)-parity sees a bigger gap than (10,6)-parity",
-            rule=lab.below(1.0),
-            estimate=lab.GapRatio(hard.ratio("six", "online"), easy.ratio("six", "online")),
+        *(
+            lab.Claim(
+                id=f"harder_is_wider_{small}",
+                statement=f"steps, {hard.label(small)} over online: the ratio on {hard.title} over that on "
+                f"{easy.title} is below 1",
+                paper="(20,6)-parity sees a bigger gap than (10,6)-parity (Fig. 10b)",
+                rule=lab.below(1.0),
+                estimate=lab.GapRatio(hard.ratio(small, "online"), easy.ratio(small, "online")),
+                kind=kind,
+                smallest=lab.NO_EFFECT,
+            )
+            for small, kind in (("six", lab.Kind.PRIMARY), ("hundred", lab.Kind.SECONDARY))
         ),
-        lab.Claim(
-            id="harder_is_wider_area",
-            statement=f"the gap in area, 6 phases less online, on {k.parity}-parity less that on {k.easier} is above 0",
-            paper="(20,6)-parity sees a bigger gap than (10,6)-parity",
-            rule=lab.above(0.0),
-            estimate=GapDifference(hard, easy, "six"),
-        ),
+        easy.faster("six", "online", "a gap (Fig. 10b)", "6 phases against online"),
+        easy.faster("hundred", "online", "a gap (Fig. 10b)", "100 epochs against online"),
     ]
 
 
@@ -73,11 +73,12 @@ STUDY = lab.Study(
     title="Do harder parities have wider gaps in Transformers?",
     paper=PAPER_TITLE,
     figures="Fig. 10b",
-    presets=PRESETS,
-    minutes={"smoke": 0.2, "laptop": 12.0, "paper": 100_000.0},
+    presets=presets(Knobs, smoke={"easier_dim": 3}),
+    minutes={"smoke": 0.1, "laptop": 7.0, "paper": 100_000.0},
     arms=lambda knobs: arms_of(panels(knobs)),
-    claims=lambda knobs: with_medians(claims(knobs)),
+    claims=claims,
     figure=figure,
+    finding=FINDING,
     doc=__doc__ or "",
     tags=("transformer",),
 )
