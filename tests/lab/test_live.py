@@ -71,8 +71,9 @@ def test_records_are_told_while_this_process_itself_trains(tmp_path, live):
     assert told.is_set()
 
 
-def test_a_file_that_grows_is_written_anew_without_runs_that_have_ended(live, monkeypatch):
+def test_a_file_that_grows_is_written_anew_without_runs_that_have_ended(tmp_path, monkeypatch):
     monkeypatch.setattr(module, "_MOST_BYTES", 20_000)
+    live = LiveFile(tmp_path / "s.sqlite", {}, lambda run: None)
     gone, going = parity_run().at(1), parity_run().at(2)
     live.begin([gone, going])
     for step in range(20):
