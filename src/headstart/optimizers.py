@@ -141,6 +141,34 @@ class WarmUpStableDecay:
         return np.minimum(up, self.end + (1 - self.end) * left)
 
 
+@dataclass(frozen=True)
+class PartOf:
+    """A part of the schedule of a run of `total` steps, from step `first` on: for a run that goes on from another.
+
+    Two runs of 300 and 100 steps have the rates of one of 400 by PartOf(Cosine(), 400) and PartOf(Cosine(), 400, 300).
+    """
+
+    schedule: Schedule
+    total: int
+    first: int = 0
+
+    semantics: ClassVar[int] = 1
+
+    def __post_init__(self) -> None:
+        _check_schedule("PartOf", "schedule", self.schedule)
+        check_count("PartOf", "total", self.total)
+        check_count("PartOf", "first", self.first, minimum=0)
+
+    def factors(self, steps: int) -> NDArray[np.float64]:
+        """The factors of the part."""
+        if self.first + steps > self.total:
+            raise HeadstartError(
+                f"PartOf(total={self.total}, first={self.first}): a run of {steps} steps goes beyond its end; give a "
+                f"total of at least {self.first + steps}"
+            )
+        return self.schedule.factors(self.total)[self.first : self.first + steps]
+
+
 def _check_schedule(owner: str, name: str, value: object) -> None:
     if isinstance(value, type) or not isinstance(value, Schedule):
         raise HeadstartError(f"{owner}({name}={value!r}): give a schedule, such as Constant() or Cosine()")

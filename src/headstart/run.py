@@ -121,16 +121,19 @@ class First:
 
 @dataclass(frozen=True)
 class Best:
-    """The best of several runs by what they last recorded of `score`, such as "test_loss", by the moment `at`.
+    """The best of several runs by the mean of their last `window` records of `score`, such as "test_loss", by `at`.
 
-    Without `at`, at the end of each run's budget. The cost of all of them counts, what they share once.
+    Without `at`, at the end of each run's budget; where there are fewer records by then, of these. The cost of all of
+    them counts, what they share once.
     """
 
     runs: "tuple[Run, ...]"
     score: str
     at: Step | None = None
+    window: int = field(default=1, metadata={"since": 3})
 
     def __post_init__(self) -> None:
+        check_count("Best", "window", self.window)
         runs = tuple(self.runs) if isinstance(self.runs, Sequence) else ()
         if not runs or not all(isinstance(run, Run) for run in runs):
             raise HeadstartError(f"Best(runs={self.runs!r}): give a sequence of Runs")

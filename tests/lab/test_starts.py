@@ -280,6 +280,19 @@ def test_the_best_by_a_metric_that_rises_at_a_moment_is_the_one_that_had_risen_m
     assert trace.before.steps == 3 * 13
 
 
+def test_the_best_by_a_window_is_that_of_the_mean_of_its_last_records(store):
+    runs = tuple(parity_run(optimizer=hs.SGD(lr)) for lr in (0.01, 0.1, 0.4))
+    child = parity_run(start=hs.From(hs.Best(runs, "test_loss", at=hs.Step(13), window=2)))
+    train(child, store)
+    losses = [store.cell_traces(run.cell)[0]["test_loss"][1:3].mean() for run in runs]  # of steps 5 and 10
+    its = store.states.get(runs[int(np.argmin(losses))], hs.Step(13)).weights
+    assert all(np.array_equal(its[name], value) for name, value in begin(child, store).state.weights.items())
+    stored, plain = (hs.Best(runs, "test_loss", **window) for window in ({}, {"window": 1}))
+    assert parity_run(start=hs.From(stored)).cell == parity_run(start=hs.From(plain)).cell
+    with pytest.raises(hs.HeadstartError, match=r"Best\(window=0\)"):
+        hs.Best(runs, "test_loss", window=0)
+
+
 def test_candidates_of_which_only_summaries_are_asked_for_can_be_searched(store):
     runs = tuple(parity_run(optimizer=hs.SGD(lr)) for lr in (0.1, 0.2))
     child = parity_run(start=hs.From(hs.Best(runs, "test_loss")))

@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from headstart.optimizers import Constant, Cosine, StepDecay, WarmUp, WarmUpStableDecay
+from headstart.core.errors import HeadstartError
+from headstart.optimizers import Constant, Cosine, PartOf, StepDecay, WarmUp, WarmUpStableDecay
 
 
 @pytest.mark.parametrize(
@@ -27,6 +28,14 @@ def test_a_schedule_is_one_factor_per_step(schedule, factors):
 
 def test_a_warm_up_is_followed_by_a_schedule_of_the_steps_that_are_left():
     np.testing.assert_allclose(WarmUp(3, Cosine()).factors(10)[3:], Cosine().factors(7))
+
+
+def test_two_parts_have_the_rates_of_the_whole():
+    whole = WarmUp(4, Cosine(0.1))
+    parts = [PartOf(whole, 20).factors(13), PartOf(whole, 20, 13).factors(7)]
+    assert np.array_equal(np.concatenate(parts), whole.factors(20))
+    with pytest.raises(HeadstartError, match=r"PartOf\(total=20, first=13\): a run of 8 steps .* at least 21"):
+        PartOf(whole, 20, 13).factors(8)
 
 
 @pytest.mark.parametrize("schedule", [Constant(), WarmUp(5), StepDecay((0.5,)), Cosine(), WarmUpStableDecay()])

@@ -29,6 +29,7 @@ QUICK = {
     "stability/connectivity",
     "local_signal/toy",
     "local_signal/images",
+    "growing/thirty_operators",
 }
 USERS_STUDY = Path(__file__).parent / "users_study.py"
 PRESETS = ("smoke", "laptop", "desk", "paper")

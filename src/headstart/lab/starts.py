@@ -100,15 +100,15 @@ def _chosen(start: From, searched: list[tuple[Run, At, Moment]], store: Store) -
     if not isinstance(start.run, Best) or not reached:
         return reached[-1] if reached else None
     sign = 1.0 if higher_is_better(reached[0][0], start.run.score) else -1.0
-    scores = [sign * _score(source, at, start.run.score, store) for source, at in reached]
+    scores = [sign * _score(source, at, start.run, store) for source, at in reached]
     return reached[int(np.argmax(scores))]
 
 
-def _score(source: Run, at: At, score: str, store: Store) -> float:
-    """What a source had last recorded of the score by the moment."""
+def _score(source: Run, at: At, best: Best, store: Store) -> float:
+    """The mean of a source's last records of the score by the moment."""
     (trace,) = store.cell_traces(source.cell, [source.seed])
     assert isinstance(at, Step)
-    return float(trace[score][trace.steps <= at.step][-1])
+    return float(trace[best.score][trace.steps <= at.step][-best.window :].mean())
 
 
 def _drawn_by_sources(run: Run, store: Store) -> int:

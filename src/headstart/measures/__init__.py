@@ -21,6 +21,17 @@ from headstart.measures.norms import readout_ratio
 from headstart.measures.on_the_way import Every, Geometric, Measure, Recorded, View, When
 from headstart.measures.overlaps import Overlaps
 from headstart.measures.power_law import PowerLaw, exponent, fit_exponents, fit_power_law, medians
+from headstart.measures.rank_correlation import (
+    Halved,
+    change_point,
+    correlations,
+    recall,
+    regrets,
+    self_correlation,
+    successive_halving,
+    trailing_mean,
+    transition,
+)
 from headstart.measures.sparsity import ActiveUnits, active_shares
 from headstart.measures.spectrum import FourierSpectrum, concentration, spectrum
 from headstart.measures.stability import Behaviour, compare_pair
@@ -38,6 +49,7 @@ __all__ = [
     "Every",
     "FourierSpectrum",
     "Geometric",
+    "Halved",
     "Known",
     "Maxima",
     "MaximaExponent",
@@ -55,9 +67,11 @@ __all__ = [
     "bootstrap",
     "bootstrap_bounds",
     "censored_time",
+    "change_point",
     "compare_pair",
     "concentration",
     "coordinate_sizes",
+    "correlations",
     "distance",
     "exponent",
     "exponent_of_maxima",
@@ -74,11 +88,17 @@ __all__ = [
     "pseudo_ntk",
     "quotient",
     "readout_ratio",
+    "recall",
+    "regrets",
     "restricted_times",
     "row_gradients",
+    "self_correlation",
     "share",
     "simultaneous_band",
     "spectrum",
     "success_probability",
+    "successive_halving",
     "time_to_target",
+    "trailing_mean",
+    "transition",
 ]

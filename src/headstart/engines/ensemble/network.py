@@ -73,7 +73,7 @@ class Network:
         self._functions: dict[str, Callable[..., Any]] = {
             "predict": predict,
             "classified": lambda *args: scores_to_trace(predict(*args[:3]), args[3]),
-            "both": both,
+            "both": lambda *args: both(*args),  # tracing takes as many arguments as a signature has
             # A trace that does not return its predictions need not keep them.
             "gradients": lambda *args: both(*args)[0],
         }
