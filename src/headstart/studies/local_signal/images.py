@@ -28,6 +28,8 @@ Shrunk    Laptop: WRN-10-1, 2,000 and 1,000 rows, seven photographs of scikit-im
           both sides, and nothing is swept. The kernel of two classes is trained in function space by 1,000 full batches
           with momentum, the others by eight epochs of Adam. Pilots had seed 500: there its accuracy on CIFAR-2 without
           noise was the same to 0.5% at rates 0.1 to 1.
+          Not settled yet: at the thesis' rate ten epochs are too few for the network, which ended at 24% on CIFAR-10
+          without a background (seeds 0 and 1, so that claims begin at 100). Rate and epochs want a pilot.
 Data      `headstart data get cifar10 backgrounds`; ImageNet from a folder of your own, `headstart data get plants
           --from FOLDER` and `--set photographs=plants`. The smoke preset has made images.
 """
@@ -304,15 +306,17 @@ def _draw_examples(ax: "Axes", results: lab.Results) -> None:
     ax.grid(False)
 
 
+# Seeds that no pilot has seen.
 LAPTOP: dict[str, Any] = {
+    "first_seed": 100,
     "train": 2000, "test": 1000, "widen": 1, "levels": (0.0, 0.5, 1.0), "all_levels": False,
     "placements": ("random", "corner"), "sides": (32,), "epochs": 10, "batch": 64, "decay": (0.6, 0.8),
     "kernel_epochs": 8, "function_space": True, "looks": 5,
 }  # fmt: skip
 SMOKE: dict[str, Any] = {
-    **LAPTOP, "num_seeds": 2, "num_selection_seeds": 1, "data": MADE, "train": 8, "test": 8, "levels": (0.0, 1.0),
-    "placements": ("random",), "sides": (8,), "epochs": 1, "batch": 8, "kernel_epochs": 1, "kernel_batch": 8,
-    "function_steps": 16, "looks": 1,
+    **LAPTOP, "num_seeds": 2, "num_selection_seeds": 1, "first_seed": 0, "data": MADE, "train": 8, "test": 8,
+    "levels": (0.0, 1.0), "placements": ("random",), "sides": (8,), "epochs": 1, "batch": 8, "kernel_epochs": 1,
+    "kernel_batch": 8, "function_steps": 16, "looks": 1,
 }  # fmt: skip
 
 STUDY = lab.Study(
