@@ -16,6 +16,7 @@ from headstart.methods.mup import MuP
 from headstart.methods.mup_groups import mup_groups
 from headstart.methods.on_sphere import InBall, OnSphere
 from headstart.methods.own_embedding import TransferredEmbedding, merge_embedding, transfer_embedding
+from headstart.methods.own_growth import Grown, Preservation, grow
 from headstart.methods.param_groups import Scale, param_groups
 from headstart.methods.phase_loss import PhaseLoss
 from headstart.methods.sampled_bias import SampledBias
@@ -26,6 +27,7 @@ __all__ = [
     "Found",
     "GradientFilter",
     "Grow",
+    "Grown",
     "Hook",
     "InBall",
     "InitScale",
@@ -41,6 +43,7 @@ __all__ = [
     "NewMoments",
     "OnSphere",
     "PhaseLoss",
+    "Preservation",
     "RandomLabels",
     "Roles",
     "Same",
@@ -57,6 +60,7 @@ __all__ = [
     "balance_layers",
     "design_space",
     "fix_statistics",
+    "grow",
     "merge_embedding",
     "mup_groups",
     "param_groups",
