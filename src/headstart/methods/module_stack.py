@@ -91,19 +91,24 @@ def _one(several: frozenset[Role]) -> Role:
     return next(iter(several)) if len(several) == 1 else Role.VALUE
 
 
-def set_depth(model: "torch.nn.Module", stack: str, order: Sequence[int], depth: int) -> None:
+def check_places(model: "torch.nn.Module") -> None:
+    """Raise where a layer in another place is another function."""
+    if any(getattr(config, "scale_attn_by_inverse_layer_idx", False) for config in configs(model)):
+        raise HeadstartError(
+            "grow(model=...): its config has scale_attn_by_inverse_layer_idx=True, so that a layer in another place is "
+            "another function; grow a model without it"
+        )
+
+
+def set_depth(model: "torch.nn.Module", stack: str, order: Sequence[int]) -> None:
     """Tell all that knows it how many layers there are: configs, the module around the stack, and the layers' numbers.
 
     Lists with an entry per layer follow `order`, the old layer of each.
     """
+    depth = max(order) + 1
     for config in configs(model):
         if config.num_hidden_layers != depth:
             continue
-        if getattr(config, "scale_attn_by_inverse_layer_idx", False):
-            raise HeadstartError(
-                "grow(model=...): its config has scale_attn_by_inverse_layer_idx=True, so that a layer in another "
-                "place is another function; grow a model without it"
-            )
         config.num_hidden_layers = len(order)
         for name, value in list(vars(config).items()):
             if "layer" in name and isinstance(value, list) and len(value) == depth:

@@ -9,7 +9,7 @@ from headstart.core.errors import HeadstartError
 from headstart.core.streams import check_seed
 from headstart.methods.growth import Grow, Layer, NewCount
 from headstart.methods.layer_stack import output_parameters
-from headstart.methods.module_stack import layer_parameters, module_stack, set_depth
+from headstart.methods.module_stack import check_places, layer_parameters, module_stack, set_depth
 
 if TYPE_CHECKING:
     import torch
@@ -83,25 +83,30 @@ def grow(
     outputs, or an object or dict with "logits" and "loss"; by default a dict is passed by name, a tuple by position.
     Reference: Karp et al., Landscape-Aware Growing (2024), Section 5.2.
     """
-    import torch
-
     check_seed(seed)
-    if not isinstance(operator, Grow):
-        raise HeadstartError(f"grow(operator={operator!r}): give an operator, such as Grow.on_top(depth=12, layers=4)")
-    path = module_stack(model, stack)
-    depth = len(list(model.get_submodule(path).children()))
-    layers = operator.layer_map(depth)
-    _check_optimizer(model, optimizer)
-    scaled = any(layer.scale != 1.0 for layer in layers)
-    outputs = output_parameters(f"grow(operator={operator})", layer_parameters(model, path)) if scaled else frozenset()
+    path, layers, outputs = plan_growth(model, optimizer, operator, stack)
     deeper = copy.deepcopy(model)
     _put_layers(deeper, path, layers)
-    set_depth(deeper, path, [layer.source for layer in layers], depth)
+    set_depth(deeper, path, [layer.source for layer in layers])
     _begin_layers(deeper, path, layers, outputs, seed)
     grown = None if optimizer is None else _grown_optimizer(optimizer, model, deeper, path, layers, operator)
     report = None if batch is None else preservation(model, deeper, batch, forward or _forward)
-    assert isinstance(deeper, torch.nn.Module)
     return Grown(deeper, grown, operator, path, layers, report)
+
+
+def plan_growth(
+    model: "torch.nn.Module", optimizer: Any, operator: Grow, stack: str | None = None
+) -> tuple[str, tuple[Layer, ...], frozenset[str]]:
+    """The path of the stack, the layers of the grown one, and what in a layer is scaled; raises where it cannot be."""
+    if not isinstance(operator, Grow):
+        raise HeadstartError(f"grow(operator={operator!r}): give an operator, such as Grow.on_top(depth=12, layers=4)")
+    path = module_stack(model, stack)
+    layers = operator.layer_map(len(list(model.get_submodule(path).children())))
+    _check_optimizer(model, optimizer)
+    check_places(model)
+    scaled = any(layer.scale != 1.0 for layer in layers)
+    outputs = output_parameters(f"grow(operator={operator})", layer_parameters(model, path)) if scaled else frozenset()
+    return path, layers, outputs
 
 
 def _check_optimizer(model: "torch.nn.Module", optimizer: Any) -> None:
@@ -142,7 +147,7 @@ def _begin_layers(model: Any, path: str, layers: tuple[Layer, ...], outputs: fro
     import torch
 
     with torch.no_grad(), torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
+        torch.default_generator.manual_seed(seed)  # what the model's own initialisation draws from
         for layer, module in zip(layers, model.get_submodule(path).children(), strict=True):
             if layer.drawn:
                 _draw(model, module)
