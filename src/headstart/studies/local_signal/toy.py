@@ -127,9 +127,9 @@ class Knobs(lab.Knobs):
 
 LAPTOP = Knobs(num_seeds=4, first_seed=100)
 PAPER = Knobs(num_seeds=16, first_seed=100, sweep=(100, 300, 1000, 3000, 10_000), sweep_batch=500)
-SMOKE = Knobs(num_seeds=2, patches=60, batch=10, steps=60, sweep=(30, 60), sweep_batch=10, sweep_steps=60,
+SMOKE = Knobs(num_seeds=2, patches=60, batch=10, steps=12, sweep=(30, 60), sweep_batch=10, sweep_steps=12,
               flows=(1000, 3000, 10_000), flow_points=10, direct_patches=10, direct_batch=8,
-              direct_steps=20)  # fmt: skip
+              direct_steps=10)  # fmt: skip
 
 
 def arms(k: Knobs) -> list[lab.Arm]:
