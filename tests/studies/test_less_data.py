@@ -2,7 +2,7 @@
 
 import pytest
 
-from headstart.studies import find
+from headstart.studies import find, select
 
 SHARING = (
     "mini_and_full_batch_mlp",
@@ -10,6 +10,8 @@ SHARING = (
     "random_labels",
     "robustness",
     "input_bias",
+    "depth_and_width",
+    "mup_and_alpha",
 )
 
 
@@ -30,3 +32,10 @@ def test_arms_of_one_name_are_one_arm_in_all_studies_of_fig_2(preset):
         assert len(by_study) > 1, arm
         first = next(iter(by_study.values()))
         assert all(its == first for its in by_study.values()), (arm, list(by_study))
+
+
+def test_every_study_of_mlps_has_a_finding_and_a_primary_claim_for_few_sentences():
+    for study in select("less_data", only="mlp"):
+        kinds = [claim.kind for claim in study.claims(study.knobs("laptop"))]
+        assert study.finding, study.name
+        assert 1 <= kinds.count("primary") <= 9, study.name
