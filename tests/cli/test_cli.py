@@ -156,6 +156,16 @@ def test_a_figure_is_drawn_in_every_format_from_the_store_alone(call, smoke_stor
     assert path.read_bytes().startswith(magic)
 
 
+def test_a_paper_is_drawn_as_the_primary_claims_of_its_stored_studies(call, smoke_store, tmp_path):
+    path = tmp_path / "less_data.svg"
+    assert call("figure", "less_data", "--out", str(path), "--store", smoke_store)[0] == 0
+    text = path.read_text()
+    assert all(f"mini and full batch mlp: {id}".split(": ")[1] in text for id in ("sgd parity steps", "gd index steps"))
+    code, _, err = call("figure", "less_data", "--preset", "paper", "--out", str(path), "--store", smoke_store)
+    assert code == 2
+    assert "run them first" in err
+
+
 @pytest.mark.parametrize("kind", ["csv", "parquet"])
 def test_export_writes_one_row_a_record(call, smoke_store, tmp_path, kind):
     import pandas as pd

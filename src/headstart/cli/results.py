@@ -18,8 +18,9 @@ from headstart.lab.report import choice_words, claims_table, print_finding, scor
 from headstart.lab.results import Results
 from headstart.lab.store import Store
 from headstart.lab.study import Study
+from headstart.lab.summary_figure import draw_summary
 from headstart.lab.wording import counted, deciding, interval
-from headstart.studies import all_studies, find
+from headstart.studies import all_studies, find, names
 
 
 def recall(study: Study, preset: str | None, store: Store) -> tuple[str, Any, Results]:
@@ -122,14 +123,21 @@ def figure(
     preset: Annotated[str | None, arg(metavar="NAME", help="default: as it was last run")] = None,
     store: StorePath = None,
 ) -> None:
-    """Draw a study's figure from stored traces.
+    """Draw a study's figure from stored traces; of a paper's folder, the primary claims of all its stored studies.
 
     Try: headstart figure less_data/mini_and_full_batch_mlp --out gap.pdf
     """
-    s = find(study)
+    how = format or out.suffix.lstrip(".") or "png"
+    folder = f"{study.rstrip('/')}/"
     with open_named(store) as opened:
+        if any(name.startswith(folder) for name in names()):
+            reports = [r for name, r in sorted(readable_reports(opened).items()) if name.startswith(folder)]
+            kept = [report for report in reports if preset is None or report["preset"] == preset]
+            print(save_figure(draw_summary(kept), out, how))
+            return
+        s = find(study)
         _, _, results = recall(s, preset, opened)
-        print(save_figure(s.draw(results), out, format or out.suffix.lstrip(".") or "png"))
+        print(save_figure(s.draw(results), out, how))
 
 
 def recheck_archive(path: Path, study: str | None, json: bool) -> None:

@@ -41,11 +41,11 @@ FINDING = (
 
 @dataclass(frozen=True)
 class Knobs(lab.Knobs):
-    """Dimension, set sizes, lengths in steps (of the first phases for SGD and GD), and where each sweep begins."""
+    """Dimension, set sizes, lengths in steps for SGD and GD, of the first phases too, where each sweep begins."""
 
     dim: int = 400
-    samples: tuple[int, int] = (1000, 8000)
-    steps: int = 200
+    samples: tuple[int, int] = (4000, 16000)
+    steps: tuple[int, int] = (60, 20)
     first_phase_steps: tuple[int, int] = (5, 2)
     sgd_rates: tuple[float, float] = (0.1, 0.144)
     gd_rates: tuple[float, float] = (0.35, 0.5)
@@ -57,13 +57,13 @@ class Knobs(lab.Knobs):
 
 
 PAPER = Knobs(num_seeds=256)
-LAPTOP = Knobs(num_seeds=64)
+LAPTOP = Knobs(num_seeds=32)
 SMOKE = Knobs(
     num_seeds=2,
     num_selection_seeds=1,
     dim=4,
     samples=(64, 512),
-    steps=30,
+    steps=(30, 20),
     sgd_rates=(0.2, 0.35),
     relative_loss=0.01,
     linearised_dim=4,
@@ -76,16 +76,16 @@ def panels(k: Knobs) -> list[Panel]:
     """SGD and GD on linear regression; the linearised network."""
     few, many = k.samples
     out = []
-    for name, batch, rates, rest, steps in (
-        ("sgd", Batch(128), k.sgd_rates, None, k.first_phase_steps[0]),
-        ("gd", FullBatch(), k.gd_rates, many, k.first_phase_steps[1]),
+    for name, batch, rates, rest, total, steps in (
+        ("sgd", Batch(128), k.sgd_rates, None, k.steps[0], k.first_phase_steps[0]),
+        ("gd", FullBatch(), k.gd_rates, many, k.steps[1], k.first_phase_steps[1]),
     ):
-        run = index_run(k.dim, batch, k.steps, MLP(1, depth=1, bias=False))
+        run = index_run(k.dim, batch, total, MLP(1, depth=1, bias=False))
         run = replace(run, task=SingleIndex(k.dim, Hermite(1)), budget=replace(run.budget, record_every=1))
         phased = Phases((Phase(size=few, steps=steps), Phase(size=rest)))
         everything = f"{rest:,} samples" if rest else "fresh samples"
         out.append(
-            Panel(
+            gd_panel(
                 name=name,
                 title=f"{name.upper()}, linear regression, d = {k.dim}",
                 run=run,
