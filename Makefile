@@ -60,6 +60,7 @@ docs: setup
 bench: setup
 	@$(BIN)/python -m pip install --quiet -c constraints.txt --group bench
 	$(BIN)/python -m benchmarks $(if $(QUICK),--quick)
+	$(BIN)/python -m benchmarks.ui $(if $(QUICK),--peer-runs 0 --repeats 1)
 
 clean:
 	rm -rf .venv docs/_build

@@ -201,14 +201,16 @@ def check(
 def export(
     study: StudyName,
     /,
-    out: Annotated[Path | None, arg(metavar="FILE", help="where to write its traces")] = None,
-    to: Annotated[str | None, arg(metavar="parquet|csv", help="default: by the name of the file")] = None,
+    out: Annotated[Path | None, arg(metavar="FILE", help="where to write its traces; a folder for TensorBoard")] = None,
+    to: Annotated[str | None, arg(metavar="parquet|csv|tensorboard", help="default: by the name of the file")] = None,
     archive: Annotated[
         Path | None, arg(metavar="FILE", help="where to write all that its claims are computed from")
     ] = None,
     store: StorePath = None,
 ) -> None:
     """Export a study's traces, one row per record, or an archive of it that `headstart check` computes claims from.
+
+    With --to tensorboard, --out names a folder that gets one file of events per run.
 
     Try: headstart export less_data/mini_and_full_batch_mlp --to csv --out traces.csv
     """
@@ -223,8 +225,15 @@ def export(
         return
     assert out is not None
     kind = to or out.suffix.lstrip(".")
-    if kind not in ("parquet", "csv"):
-        raise HeadstartError(f"--to {kind}: choose parquet or csv")
+    if kind not in ("parquet", "csv", "tensorboard"):
+        raise HeadstartError(f"--to {kind}: choose parquet or csv, or tensorboard for a folder of event files")
+    if kind == "tensorboard":
+        from headstart.integrations.tensorboard import export_events
+
+        with open_named(store) as opened:
+            num = export_events(opened, find(study).name, out)
+        print(f"{out}: {num} runs; look at them: tensorboard --logdir {out}")
+        return
     with open_named(store) as opened:
         traces = opened.traces(study=find(study).name)
         if not len(traces):

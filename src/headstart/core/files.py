@@ -68,6 +68,27 @@ def replacing_folder(path: Path) -> Iterator[Path]:
         shutil.rmtree(temporary, ignore_errors=True)
 
 
+@contextmanager
+def replacing_tree(path: Path, mark: str) -> Iterator[Path]:
+    """A new folder, with folders in it, that takes the place of `path` when the block ends without an error.
+
+    A file named `mark` in it says that it was made so; a folder without one is replaced only if it is empty.
+    """
+    if path.exists() and (not path.is_dir() or (any(path.iterdir()) and not (path / mark).exists())):
+        raise FileExistsError("there is something else")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = _temporary(path)
+    temporary.mkdir()
+    try:
+        yield temporary
+        (temporary / mark).write_text("Written by headstart; the next export replaces this folder.\n")
+        if path.exists():
+            shutil.rmtree(path)
+        temporary.rename(path)
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)
+
+
 def _temporary(path: Path) -> Path:
     return path.with_name(f"{_PREFIX}{os.getpid()}-{secrets.token_hex(12)}{_SUFFIX}")
 

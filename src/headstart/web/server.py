@@ -4,6 +4,7 @@ import json
 import logging
 import math
 import socket
+import threading
 from collections.abc import Callable, Mapping
 from functools import lru_cache
 from pathlib import Path
@@ -22,6 +23,7 @@ from headstart.web.guard import App, Guard
 from headstart.web.reading import NotThere, Reading
 from headstart.web.requests import BadRequest, parse_look, parse_name, parse_series
 from headstart.web.site import static_files
+from headstart.web.thinning import warm_up
 
 _TYPES = {
     ".html": "text/html; charset=utf-8",
@@ -143,6 +145,7 @@ def serve(path: Path, host: str, port: int, token: str | None, say: Callable[[st
     name = f"[{host}]" if ":" in host else host
     names = (name, socket.gethostname(), socket.getfqdn()) if not is_loopback(host) else (name,)
     app = make_app(path, token, names)
+    threading.Thread(target=warm_up, daemon=True).start()
     say(f"http://{name}:{listening.getsockname()[1]}/")
     # No access log: an address may hold what is nobody's business.
     config = uvicorn.Config(

@@ -2,14 +2,13 @@
 
 import json
 import re
-import shutil
-import tempfile
 from collections.abc import Iterator
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
 from headstart.core.errors import HeadstartError
+from headstart.core.files import replacing_tree
 from headstart.web.encoding import to_json
 from headstart.web.reading import NotThere, Reading
 from headstart.web.requests import Look, parse_series
@@ -56,23 +55,16 @@ def bundle(pages: dict[str, bytes]) -> str:
 
 def export_site(store: Path, folder: Path) -> int:
     """Write the page over a store into a folder; returns how many files it has. An earlier export is replaced."""
-    if folder.exists() and (not folder.is_dir() or (any(folder.iterdir()) and not (folder / _MARK).exists())):
-        raise HeadstartError(f"--export {folder}: there is something else; name a folder that is new or empty")
-    reading = Reading(store)
+    reading, num = Reading(store), 1
     try:
-        folder.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(prefix=".headstart-site-", dir=folder.parent) as made:
-            num = 0
+        with replacing_tree(folder, _MARK) as made:
             for path, data in _contents(reading):
-                place = Path(made) / "site" / path
+                place = made / path
                 place.parent.mkdir(parents=True, exist_ok=True)
                 place.write_bytes(data)
                 num += 1
-            if folder.exists():
-                shutil.rmtree(folder)
-            (Path(made) / "site").rename(folder)
     except OSError as error:
-        raise HeadstartError(f"--export {folder}: cannot be written: {error}; name another folder") from None
+        raise HeadstartError(f"--export {folder}: {error}; name a folder that is new or empty") from None
     finally:
         reading.close()
     return num
@@ -85,7 +77,6 @@ def _contents(reading: Reading) -> Iterator[tuple[str, bytes]]:
     begin, end = html.index('<script type="module"'), html.index("</head>")
     yield "index.html", (html[:begin] + _HEAD + "\n" + html[end:]).encode()
     yield "page.js", bundle(pages).encode()
-    yield _MARK, b"Written by headstart ui --export; the next export replaces this folder.\n"
     for path, data in pages.items():
         if not path.endswith(".html") and (path.startswith("vendor/") or not path.endswith(".js")):
             yield path, data

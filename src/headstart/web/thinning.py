@@ -42,6 +42,12 @@ def _least_positive(x: Floats) -> float:
     return float(positive[0]) if len(positive) else 1.0
 
 
+def warm_up() -> None:
+    """Import what bands and fits need, half a second that the first who looks at a study should not wait."""
+    mean_band(np.zeros((2, 2)))
+    monotone(np.zeros(2), True)
+
+
 def stacked(traces: Traces, metric: str, chance: float | None) -> Floats:
     """The curves of the traces that have records, [members, records]; after a divergence chance, or what was last."""
     curves = traces.stack(metric, np.nan if chance is None else chance)

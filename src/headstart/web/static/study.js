@@ -53,7 +53,7 @@ export async function study(root, name) {
     const byMetric = grouped(on, metricOf);
     const lines = new Map();
     for (const [metric, members] of byMetric) {
-      const asked = { series: members.map((arm) => arm.series).join(";"), metric, axis: view.axis, width: 480, log: view.logX ? 1 : 0, from: zoom?.[0], to: zoom?.[1] };
+      const asked = { series: members.map((arm) => arm.series).join(";"), metric, axis: view.axis, width: 300, log: view.logX ? 1 : 0, from: zoom?.[0], to: zoom?.[1] };
       asked.chance = members.map((arm) => (metric === leading(arm) ? arm.metric.chance ?? "" : "")).join(";");
       const { series } = await ask("curves", asked);
       members.forEach((arm, i) => lines.set(arm.key, lineOf(arm, series[i])));
@@ -115,7 +115,7 @@ export async function study(root, name) {
     let made;
     try {
       const higher = metric === leading(one) ? one.metric.higher_is_better !== false : !metric.includes("loss");
-      made = await ask("pair", { a: one.series, b: other.series, metric, axis: view.axis, width: 480, log: view.logX ? 1 : 0, chance: metric === leading(one) ? one.metric.chance : undefined, higher: higher ? 1 : 0 });
+      made = await ask("pair", { a: one.series, b: other.series, metric, axis: view.axis, width: 300, log: view.logX ? 1 : 0, chance: metric === leading(one) ? one.metric.chance : undefined, higher: higher ? 1 : 0 });
     } catch (error) {
       return fill(beside, controls, h("p", { className: "muted" }, error.message));
     }
