@@ -65,6 +65,30 @@ def test_a_panel_compares_restricted_means_unless_it_says_otherwise():
     assert old.level("small", "large", "?", "!").estimate.of is hs.Typical.MEAN_CURVE
 
 
+def test_what_a_panel_claims_of_restricted_means_has_a_smallest_effect_and_asks_for_arrivals():
+    faster = panel().faster("small", "large", "?", "!", kind=hs.Kind.PRIMARY)
+    assert (faster.kind, faster.smallest) == (hs.Kind.PRIMARY, hs.Within(0.95, 1.05))
+    assert mean_curve_panel("p", "parity", PARITY, None, LINES, 0.9).faster("small", "large", "?", "!").smallest is None
+    half = results([panel()], {"p_small": [FAST] * 4, "p_large": [FAST, FAST, CHANCE, CHANCE]})
+    assert panel().closes("small", "large", "?", "!").rule == hs.closed(0.9)
+    near = {"value": 1.0, "low": 0.99, "high": 1.01}
+    few, all_arrive = (panel().ratio(*lines)(half) for lines in (("large", "small"), ("small", "small")))
+    for claim in (panel().closes("small", "large", "?", "!"), panel().level("small", "large", "?", "!")):
+        assert claim.verdict(replace(few, **near)) == "undecided"
+        assert claim.verdict(replace(all_arrive, **near)) == "holds"
+
+
+def test_a_panel_knows_where_the_phases_of_its_lines_end_and_rules_them():
+    phases = hs.Phases((hs.Phase(size=8, steps=10), hs.Phase(size=16, steps=5), hs.Phase()))
+    two = panel(lines=(LINES[0], hs.Line("phased", "phased", phases)))
+    assert two.boundaries == [10, 15]
+    assert panel().boundaries == []
+    made = results([two], {"p_small": [SLOW] * 3, "p_phased": [FAST] * 3})
+    ax = Figure().subplots()
+    hs.draw_lines(ax, made, two)
+    assert sorted(line.get_xdata()[0] for line in ax.lines if line.get_linestyle() == "--") == [10, 15]
+
+
 def test_a_goal_is_said_in_the_words_of_its_metric():
     assert panel().goal == "90% accuracy"
     assert panel(INDEX).goal == "a loss of 0.9 Var(y)"

@@ -50,6 +50,7 @@ def draw_summary(reports: Sequence[Mapping[str, Any]]) -> "Figure":
             xscale="log", xlim=(LEAST, MOST), xlabel="ratio of restricted mean times (small over large, or as stated)"
         )
         ax.set_xticks([0.25, 0.5, 1, 2, 4], ["1/4", "1/2", "1", "2", "4"])
+        ax.minorticks_off()
         ax.grid(axis="y", visible=False)
         _legend(ax)
     return figure
