@@ -49,8 +49,9 @@ class ImageKnobs(lab.Knobs):
 
     `levels` are shares of the strongest background. Settings other than CIFAR-2 on noise have the first and the last
     alone, unless `all_levels`. `placements` and `sides` are rows of Table B.1, on CIFAR-2 with noise: the first of each
-    is that of all settings. With one rate in `rates` nothing is swept, and it is that of the thesis, whose loss is a
-    mean over classes: divided by their number. `function_space` trains kernels of two classes by `TangentTraining`.
+    is that of all settings. With one rate in `rates` nothing is swept. The thesis' loss is a mean over classes: with
+    `mean_over_classes` rates are divided by their number, and the penalty multiplied. `function_space` trains kernels
+    of two classes by `TangentTraining`.
     """
 
     num_seeds: int = 3
@@ -67,6 +68,7 @@ class ImageKnobs(lab.Knobs):
     batch: int = 128
     decay: tuple[float, ...] = (0.4, 0.5, 0.6)
     rates: tuple[float, ...] = (0.1,)
+    mean_over_classes: bool = True
     kernel_epochs: int = 200
     kernel_batch: int = 50
     kernel_rates: tuple[float, ...] = (1e-3,)
@@ -137,7 +139,8 @@ def _images(k: ImageKnobs, classes: int, side: int, only: tuple[int, ...] = ()) 
 
 def network_run(k: ImageKnobs, row: str, level: float) -> Run:
     """SGD with momentum. Large images have the batch and the rate of the thesis."""
-    t, classes, large = task(k, row, level), CLASSES[k.rows[row][0]], k.rows[row][2] > 32
+    t, large = task(k, row, level), k.rows[row][2] > 32
+    classes = CLASSES[k.rows[row][0]] if k.mean_over_classes else 1
     batch = min(k.batch, 50) if large else k.batch
     steps = max(1, k.epochs * t.num_train // batch)
     rate = k.rates[0] / classes * (0.5 if large else 1.0)
