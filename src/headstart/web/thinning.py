@@ -13,7 +13,7 @@ Floats = NDArray[np.float64]
 _NUM_TARGETS = 40
 _LEAST_ARRIVALS = 0.5
 _KEY = 20261117  # any fixed number: a band must be the same whenever it is looked at
-_RESAMPLES = 400
+_RESAMPLES = 200  # half as many as for a figure: a page should open at once
 
 
 def thinned(x: Floats, y: Floats, width: int, log: bool = False, low: float = -np.inf, high: float = np.inf) -> Any:
@@ -70,7 +70,7 @@ def mean_curve(
     mean = curves.mean(axis=0)
     kept = thinned(grid.axis(axis), mean, width, log, low, high)
     out |= {name: grid.axis(name)[kept] for name in ("steps", "samples", "flops")}
-    band = mean_band(curves[:, kept]) if len(curves) > 1 else (mean[kept], mean[kept])
+    band = mean_band(curves[:, kept], _RESAMPLES) if len(curves) > 1 else (mean[kept], mean[kept])
     return out | {"records": len(mean), "mean": mean[kept], "low": band[0], "high": band[1]}
 
 
@@ -98,7 +98,7 @@ def difference(
     gaps = np.stack([np.interp(x, axes[0], a) - np.interp(x, axes[1], b) for a, b in zip(*curves, strict=True)])
     mean = gaps.mean(axis=0)
     kept = thinned(x, mean, width, log)
-    low, high = mean_band(gaps[:, kept]) if len(gaps) > 1 else (mean[kept], mean[kept])
+    low, high = mean_band(gaps[:, kept], _RESAMPLES) if len(gaps) > 1 else (mean[kept], mean[kept])
     return {"seeds": len(one), "x": x[kept], "mean": mean[kept], "low": low, "high": high}
 
 
