@@ -8,7 +8,8 @@ Measured  As in mini_batch_transformers. The gap is the ratio of steps, a small 
           the ratio of ratios, which is no effect within 0.95 to 1.05.
 Shrunk    Laptop: (10,3) and (20,3), as mini_batch_transformers. At d = 10 there are 1024 points: the 1% pool has 640
           draws, and online training sees each point 62 times. So has the paper's left panel few points.
-Tried     Version 0.1 compared (10,3) with (10,6), where online training never arrived.
+Tried     Version 0.1 compared (10,3) with (10,6), where online training never arrived. On three other seeds it
+          arrives on (10,3) in 193, 193 and 394 steps at 1.4e-3.
 """
 
 from dataclasses import dataclass, replace
