@@ -12,7 +12,7 @@ help:
 	@echo "make test      set up and run the tests (under 6 minutes on two cores)"
 	@echo "make test-all  the tests with the slow ones: every study, fresh kernels, the wheel (under 40 minutes)"
 	@echo "make test-slurm  as root, with Debian's slurmd, slurmctld and munge: the same command on a real Slurm"
-	@echo "make bench     headstart beside its peers (QUICK=1: under 3 minutes)"
+	@echo "make bench     headstart beside its peers (QUICK=1: under 5 minutes)"
 	@echo "make lint      ruff;  make types  mypy;  make docs  the HTML documentation"
 
 setup: $(READY)
@@ -61,6 +61,7 @@ bench: setup
 	@$(BIN)/python -m pip install --quiet -c constraints.txt --group bench
 	$(BIN)/python -m benchmarks $(if $(QUICK),--quick)
 	$(BIN)/python -m benchmarks.ui $(if $(QUICK),--peer-runs 0 --repeats 1)
+	$(BIN)/python -m benchmarks.far $(if $(QUICK),--quick)
 
 clean:
 	rm -rf .venv docs/_build

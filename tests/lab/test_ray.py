@@ -4,6 +4,7 @@ import io
 import json
 import os
 import signal
+import subprocess
 import time
 from contextlib import redirect_stdout
 from pathlib import Path
@@ -21,6 +22,7 @@ from headstart.lab.computed import Computation
 from headstart.lab.runner import execute
 from headstart.lab.workers import Group, Serial, advanced
 
+os.environ["RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"] = "0"  # read when Ray is imported: it listens on loopback alone
 pytest.importorskip("ray", reason='Ray is not installed: pip install "headstart[ray]"')
 pytestmark = [
     pytest.mark.slow,
@@ -84,7 +86,7 @@ def test_workers_that_are_killed_are_replaced_and_the_numbers_are_the_same(store
         assert np.array_equal(pool.call(Computation(Powers(3.0))).result(timeout=60)["power"], 3.0 ** np.arange(4))
         calls = [pool.submit(group_of(store, LONG.at(seed))) for seed in range(3)]
         for actor in until(lambda: busy(pool)):
-            pid = pool.ray.get(actor.hello.options(concurrency_group="control").remote())[1]
+            pid = pool.ray.get(actor.hello.remote())[1]
             os.kill(pid, signal.SIGKILL)
         same([call.result(timeout=200)[0].trace for call in calls], LONG)
         assert pool.num_made >= 3
@@ -125,6 +127,15 @@ def test_an_address_where_no_ray_is_says_so(store):
         ray_workers(store, Ray("auto")),
     ):
         pass
+
+
+def test_a_ray_of_our_own_listens_for_this_machine_alone(store):
+    with ray_workers(store, Ray(), 1) as pool:
+        pool.call(int).result(timeout=120)
+        listening = subprocess.run(["ss", "-tlnpH"], capture_output=True, text=True, check=True).stdout
+    ours = [line for line in listening.splitlines() if "ray" in line or "gcs_server" in line]
+    assert ours
+    assert all("127.0.0.1" in line.split()[3] for line in ours), ours
 
 
 def test_a_node_that_is_removed_takes_nothing_with_it(store):

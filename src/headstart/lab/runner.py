@@ -145,10 +145,18 @@ class _Work:
                 failed.append(_unreached(run, keep, begun.before, self.looking.get(_key(run), ())))
         return jobs, failed
 
-    def finish(self, group: Group, outcomes: list[Outcome]) -> int:
-        """Store finished runs and let those that waited for them begin; returns how many."""
-        group.keep(self.store, outcomes)
-        for outcome in outcomes:
+    def finish(self, *calls: tuple[Group, list[Outcome]]) -> int:
+        """Store the finished runs of calls and let those that waited for them begin; returns how many.
+
+        Calls of one engine share a transaction: a disk syncs some hundred times a second, and a cluster answers faster.
+        """
+        alike: dict[str, tuple[Group, list[Outcome]]] = {}
+        for group, outcomes in calls:
+            alike.setdefault(group.engine.name, (group, []))[1].extend(outcomes)
+        for group, outcomes in alike.values():
+            group.keep(self.store, outcomes)
+        ended = [outcome for _, outcomes in calls for outcome in outcomes]
+        for outcome in ended:
             with suppress(OSError):  # a folder that may not be written to: the file is not used again
                 self.store.checkpoint_path(outcome.run).unlink(missing_ok=True)
             self.unfinished.discard(_key(outcome.run))
@@ -156,7 +164,7 @@ class _Work:
                 self.lacking[_key(run)] -= 1
                 if not self.lacking[_key(run)]:
                     self._admit(run)
-        return len(outcomes)
+        return len(ended)
 
 
 def _unreached(run: Run, keep: tuple[At, ...], before: Cost, measures: tuple[Measure, ...]) -> Outcome:
@@ -210,14 +218,15 @@ def execute(
                 queue, runs_of_call = work.take(pool.slots - len(under_way) % pool.slots, pool.slots)
                 jobs, failed = work.deal(runs_of_call)
                 group = Group(queue.engine, jobs, queue.seconds, device, keep)
-                finished += work.finish(group, failed)
+                finished += work.finish((group, failed))
                 if jobs:
                     call = pool.submit(group)
                     under_way[call] = group
                     call.add_done_callback(answered.put)
-            for future in _next(answered, _LOOK_SECONDS if under_way else 0.0):
-                finished += work.finish(under_way[future], future.result())
-                del under_way[future]
+            ended = list(_next(answered, _LOOK_SECONDS if under_way else 0.0))
+            finished += work.finish(*((under_way[call], call.result()) for call in ended))
+            for call in ended:
+                del under_way[call]
             done += advanced(pool.messages())
             progress.update(done, f"{finished}/{len(work.todo)} runs")
     except BaseException as error:
@@ -245,8 +254,8 @@ def _drain(under_way: dict["Future[list[Outcome]]", Group], work: _Work) -> None
         if future.cancelled():
             continue
         try:
-            work.finish(under_way[future], future.result())
+            work.finish((under_way[future], future.result()))
         except Interrupted as stopped:
-            work.finish(under_way[future], stopped.finished)
+            work.finish((under_way[future], stopped.finished))
         except Exception:  # the error that stopped us is already on its way
             continue

@@ -35,12 +35,12 @@ _PLACE_SECONDS = 300.0
 
 
 class Actor:
-    """What runs on the cluster: trains one task at a time; says how far it is, and stops, from a second thread."""
+    """What runs on the cluster: trains one task at a time; says how far it is, and stops, from other threads."""
 
     def __init__(self, greeting: Greeting) -> None:
         os.environ["OMP_NUM_THREADS"] = "1"  # one core per actor: torch, which is not imported yet, takes this many
         greeting.settle()
-        self.greeting, self.here = greeting, Serial()
+        self.greeting, self.here, self.turn = greeting, Serial(), threading.Lock()
 
     def hello(self) -> tuple[str, int, str | None]:
         """Where it is, and why it may not work, if so."""
@@ -52,8 +52,9 @@ class Actor:
             work = pickle.loads(data)
         except Exception as error:
             return Answer.unread(number, error).to_bytes(), []
-        done: Future[Any]
-        done = self.here.submit(self.greeting.fit(work)) if isinstance(work, Group) else self.here.call(work)
+        with self.turn:
+            done: Future[Any]
+            done = self.here.submit(self.greeting.fit(work)) if isinstance(work, Group) else self.here.call(work)
         answer = Answer.of(number, done)
         return answer.to_bytes(), self.said()
 
@@ -92,8 +93,8 @@ def _connect(where: Ray, jobs: int | None) -> Any:
     except Exception as error:  # it fails in many ways: no such host, another version of Ray or Python
         at = f"://{where.address.removeprefix('ray://')}" if where.address else ""
         raise HeadstartError(
-            f"--on ray{at}: Ray cannot be used: {one_line(str(error))}; start one with `ray start --head`, or use "
-            "--on ray for one of this machine's own"
+            f"--on ray{at}: Ray cannot be used: {one_line(str(error))}; see that one was started there, with "
+            "`ray start --head`, and that RAY_AUTH_MODE is token here if it asks for one"
         ) from None
     return ray
 
@@ -206,8 +207,9 @@ class RayWorkers:
         """Ask Ray for one more actor; it joins once it has said hello."""
         name = f"worker {self.num_made}"
         self.num_made += 1
-        kind = self.ray.remote(concurrency_groups={"control": 1})(Actor)
-        actor = kind.options(num_cpus=1, num_gpus=self.gpus).remote(self.greeting)
+        # Threads for its tasks, of which one trains, and for what it is asked meanwhile.
+        asked = {"num_cpus": 1, "num_gpus": self.gpus, "max_concurrency": _ROOM + 2}
+        actor = self.ray.remote(Actor).options(**asked).remote(self.greeting)
         self.actors[name] = actor
         self._when(actor.hello.remote(), name, self._join)
 
@@ -261,7 +263,7 @@ class RayWorkers:
         self.last_ask = now
         for name in self.dealer.given.keys() - self.asked:
             self.asked.add(name)
-            ref = self.actors[name].said.options(concurrency_group="control").remote()
+            ref = self.actors[name].said.remote()
             self._when(ref, name, self._has_said)
 
     def _heard(self, name: str, messages: list[Message]) -> None:
@@ -275,4 +277,4 @@ class RayWorkers:
     def _stop(self) -> None:
         self.dealer.stopping = True
         for name in self.dealer.given:
-            self.actors[name].stop.options(concurrency_group="control").remote()
+            self.actors[name].stop.remote()
