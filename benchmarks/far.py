@@ -149,7 +149,7 @@ def measure(quick: bool) -> dict[str, Any]:
     """All numbers."""
     run = laptop_run()
     seconds = choose(run).engine.seconds(run)
-    num = max(2 * JOBS, int((10 if quick else 40) * JOBS / seconds))
+    num = max(2 * JOBS, int((100 if quick else 400) * JOBS / seconds))
     runs = [run.at(FIRST_SEED + seed) for seed in range(num)]
     simulated = [coordinated(per_call * (2_000 if quick else 10_000), per_call) for per_call in (1, 8)]
     with both() as pools:
