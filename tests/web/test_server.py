@@ -13,6 +13,7 @@ from looking import STUDY, get, serving, until
 
 from headstart.lab.live import LiveFile
 from headstart.lab.store import open_store
+from headstart.web.encoding import to_json
 
 
 @pytest.fixture(scope="module")
@@ -255,3 +256,8 @@ def test_many_ask_at_once(port):
     for thread in threads:
         thread.start()
     assert until(lambda: len(answers) == 8)
+
+
+def test_numbers_have_six_digits_and_what_is_no_number_is_null():
+    values = np.array([0.5, 1 / 3, 123456.789, 1e12 / 7, 0.0, -2e-5 / 3, np.nan, np.inf])
+    assert json.loads(to_json(values)) == [0.5, 0.333333, 123457, 142857000000, 0, -6.66667e-06, None, None]

@@ -99,6 +99,7 @@ def mean_band(curves: NDArray[np.float64], resamples: int = 400) -> tuple[NDArra
     """A pointwise 95% band of the mean over members of [members, records], by the same bootstrap: (low, high)."""
     rng = np.random.Generator(np.random.Philox(key=_KEY))
     counts = rng.multinomial(len(curves), np.full(len(curves), 1 / len(curves)), size=resamples)
+    counts = counts.astype(np.float64)  # a product of whole numbers is no BLAS product, and 30 times as slow
     tail = expanded_tail(0.95, len(curves)) if len(curves) > 1 else 0.0
     low, high = np.quantile(counts @ curves / len(curves), [tail, 1 - tail], axis=0)
     return low, high
