@@ -8,6 +8,7 @@ import pytest
 
 from headstart.core.errors import HeadstartError
 from headstart.core.trace import Trace, Traces
+from headstart.core.units import Cost
 from headstart.methods import Grow
 from headstart.studies.growing import (
     SMOKE,
@@ -20,7 +21,9 @@ from headstart.studies.growing import (
     name_of,
     operators,
     parent,
+    stacking,
     thirty_operators,
+    ul2,
 )
 
 KNOBS = GrowingKnobs(num_seeds=2, text="made", steps=60, lag=40, last=2, trailing=2)
@@ -109,3 +112,64 @@ def test_all_children_of_a_parent_share_it_and_their_data_and_orders_differ():
 def test_lag_must_be_a_recorded_step_before_the_end():
     with pytest.raises(HeadstartError, match="lag=45: give a recorded step before the last, 600"):
         GrowingKnobs(lag=45)
+
+
+def test_the_stages_of_adaptive_stacking_are_those_of_the_paper():
+    paper = stacking.PAPER
+    sizes = [len(stacking.space(paper, depth)) for depth in paper.depths]
+    assert sizes == [3, 15, 27, 21, 27]
+    assert sum(sizes) == 93
+    assert {operator.index for operator in stacking.space(paper, 20)} == set(range(0, 17, 2))
+    assert paper.total == 1_000_000
+
+
+def test_all_ways_of_stacking_end_with_the_same_layers_after_as_many_steps():
+    knobs = stacking.Knobs(text="made")
+    found = {arm.name: arm.run for arm in stacking.arms(knobs)}
+
+    def steps(run):
+        """Of the path that led to a run; of a search, one of its children."""
+        return run.budget.steps + (steps(run.sources[0][0]) if run.sources else 0)
+
+    assert {found[name].model.depth for name in ("adaptive", "gradual", "progressive", "scratch")} == {12}
+    assert {name: steps(found[name]) for name in ("adaptive", "progressive", "scratch")} == dict.fromkeys(
+        ("adaptive", "progressive", "scratch"), knobs.total
+    )
+    more = found["gradual"].budget.steps - knobs.steps
+    assert steps(found["gradual"]) == knobs.total + more
+    # As much as the children cost: 3 of 8 layers and 15 of 12, 40 steps each; heads and tables cost a little too.
+    assert 0 <= more * 12 - (3 * 8 + 15 * 12) * knobs.lag < 12 * 2 * knobs.record_every
+    end = stacking.ends(knobs)
+    assert steps(found["adaptive"]) - found["adaptive"].budget.steps + end["adaptive"] == knobs.total
+
+
+def test_losses_are_read_at_equal_steps_or_at_equal_cost():
+    knobs = stacking.Knobs(text="made", last=1)
+    steps = np.arange(0, 1300, 100)
+
+    def curve(flops, before, slope):
+        values = {"test_loss": 5 - slope * steps}
+        return Trace("cell", 0, steps, steps, steps * flops, values, before=Cost(0, 0, before, 0.0))
+
+    fake = Fake(
+        knobs,
+        {
+            "gradual": Traces([curve(2.0, 400.0, 1e-3), curve(2.0, 400.0, 1e-3)]),
+            "scratch": Traces([curve(3.0, 0.0, 2e-3), curve(3.0, 0.0, 2e-3)]),
+        },
+    )
+    assert stacking.spent(fake, "gradual").tolist() == [400 + 2 * 400] * 2
+    np.testing.assert_allclose(stacking.losses(fake, "gradual"), 5 - 0.4)
+    np.testing.assert_allclose(stacking.losses(fake, "scratch"), 5 - 2e-3 * 1200)
+    # Scratch has cost as much after 400 steps.
+    difference = stacking.LossAbove(("gradual", "scratch"))(fake)
+    assert difference.value == pytest.approx(4.6 - (5 - 0.8))
+
+
+def test_the_rate_of_a_child_goes_on_where_that_of_its_parent_was():
+    knobs = ul2.Knobs(text="made")
+    whole = [run.optimizer.schedule.factors(run.budget.steps) for run in (ul2.source(knobs), ul2.arms(knobs)[1].run)]
+    rates = np.concatenate(whole)
+    assert len(rates) == knobs.pretraining + knobs.steps
+    assert np.all(np.diff(rates[knobs.warm_up :]) <= 0)
+    assert rates[-1] == pytest.approx(0.1, abs=1e-3)

@@ -30,6 +30,7 @@ QUICK = {
     "local_signal/toy",
     "local_signal/images",
     "growing/thirty_operators",
+    "growing/ul2",
 }
 USERS_STUDY = Path(__file__).parent / "users_study.py"
 PRESETS = ("smoke", "laptop", "desk", "paper")

@@ -36,13 +36,15 @@ class GrowingKnobs(lab.Knobs):
     """Text, model, pretraining and growth; num_seeds is the number of parents, `orders` that of each one's data orders.
 
     The final loss is the mean of the `last` evaluations, LAG's that of the `trailing` ones up to step `lag`: windows
-    that are fixed here. `symbols` above 256 are those of BPE, else characters; `text` "made" needs no file.
+    that are fixed here. `symbols` above 256 are those of BPE, else characters; `text` "made" needs no file, and several
+    texts are "a+b" with their `shares`.
     """
 
     num_seeds: int = 3
     num_selection_seeds: int = 1
     orders: int = 2
     text: str = "gutenberg"
+    shares: tuple[float, ...] = ()
     symbols: int = 64
     length: int = 32
     windows: int = 128
@@ -70,7 +72,7 @@ class GrowingKnobs(lab.Knobs):
 
 # The knobs of smoke presets.
 SMOKE: dict[str, Any] = {
-    "num_seeds": 2, "orders": 2, "text": "made", "symbols": 32, "length": 8, "windows": 16, "depth": 2, "layers": 1,
+    "num_seeds": 2, "orders": 2, "text": "made", "symbols": 32, "length": 8, "windows": 4, "depth": 2, "layers": 1,
     "width": 8, "heads": 1, "batch": 4, "warm_up": 5, "pretraining": 8, "steps": 12, "record_every": 2, "lag": 4,
     "last": 2,
 }  # fmt: skip
@@ -80,7 +82,7 @@ def language(k: GrowingKnobs, objective: Any = Causal()) -> Language:  # noqa: B
     """Windows of the text."""
     text: Any = MadeText() if k.text == "made" else tuple(k.text.split("+")) if "+" in k.text else k.text
     vocabulary = BPE(k.symbols) if k.symbols > 256 else Characters(k.symbols)
-    return Language(text, k.length, objective, vocabulary, k.windows)
+    return Language(text, k.length, objective, vocabulary, k.windows, shares=k.shares)
 
 
 def parent(k: GrowingKnobs, **changes: Any) -> Run:
