@@ -26,7 +26,9 @@ def test_an_empty_directory_lists_every_known_set_with_its_source_and_licence(ca
     assert code == 0
     assert listed["directory"] == str(place / "data")
     rows = {row["set"]: row for row in listed["sets"]}
-    assert set(rows) == {"mnist", "cifar10", "svhn", "shakespeare", "gutenberg", "numerals"}
+    assert set(rows) == {
+        *("mnist", "cifar10", "svhn", "backgrounds", "shakespeare", "gutenberg", "numerals", "stories15m")
+    }
     assert not any(row["there"] for row in rows.values())
     assert all(row["source"] and row["licence"] for row in rows.values())
     assert rows["mnist"]["fix"] == "headstart data get mnist"

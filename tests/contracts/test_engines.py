@@ -719,9 +719,8 @@ def test_a_linearised_network_is_trained_by_its_jacobian_at_the_start(engine):
 
 
 @every_engine
-def test_the_records_of_a_linearised_network_are_those_of_the_expansion(engine, monkeypatch):
-    monkeypatch.setattr(Parity, "num_test", 256)
-    run = replace(LINEARISED, budget=Budget(12))
+def test_the_records_of_a_linearised_network_are_those_of_the_expansion(engine):
+    run = replace(LINEARISED, task=replace(LINEARISED.task, num_test=256), budget=Budget(12))
     (outcome,) = train(engine, Job(run, keep=(Step(12),)))
     module, test = run.model.module(run.task.signature), run.task.sample(run.seed, np.arange(256), Stream.EVALUATION)
     start = {name: torch.from_numpy(value) for name, value in run.fresh_weights().items()}
@@ -1290,8 +1289,7 @@ def test_an_engine_is_chosen_for_every_run():
 def test_the_loop_sums_a_full_batch_over_chunks(chunk, monkeypatch):
     whole = final_weights(loop.Loop(), replace(GD, budget=Budget(5)))
     monkeypatch.setattr(loop, "CHUNK", chunk)
-    run = replace(GD, budget=Budget(5))
-    monkeypatch.setattr(type(run.task), "num_test", 16)
+    run = replace(GD, task=replace(GD.task, num_test=16), budget=Budget(5))
     assert_same_weights(final_weights(loop.Loop(), run), whole, rtol=1e-4, atol=1e-6)
 
 

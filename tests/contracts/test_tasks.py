@@ -602,7 +602,7 @@ def test_a_task_without_rows_keeps_its_streams():
     ids = np.array([0, 7, 10**15])
     for row in (p.values[0] for p in ENDLESS):
         assert not isinstance(row.task, Rows)
-        assert row.task.num_test in (512, 4096, 5000)
+        assert row.task.num_test >= 256
     for stream in (Stream.DATA, Stream.EVALUATION):
         assert np.array_equal(Parity(8, 3).sample(2, ids, stream).x, signs(2, stream, ids, 8))
     assert all(isinstance(p.values[0].task, Rows) for p in FINITE)

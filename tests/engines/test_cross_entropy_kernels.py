@@ -116,13 +116,14 @@ def traced(model, num, predictions=False, dtype=torch.float32):
     x, y = torch.randn(2, num, 5, generator=make, dtype=dtype), torch.randint(20, (2, num), generator=make)
     net = network.Network(model, signature, CrossEntropy(), (), "cpu")
     call = net.gradients_and_predictions if predictions else net.gradients
-    found = call(weights, {}, x, y, torch.tensor(float(num)))
-    expected, _ = net._functions["both"](weights, {}, x, y, torch.tensor(float(num)))
+    data = (x, y, torch.tensor(float(num)))
+    found = call(weights, {}, *data)
+    expected, _ = net._stacked("both", data)(weights, {}, *data)
     gradients = found[0] if predictions else found
     for name, gradient in gradients.items():
         assert torch.allclose(gradient, expected[name], rtol=1e-4, atol=1e-6)
     scored = net.classified(weights, {}, x, y)
-    prediction = net._functions["predict"](weights, {}, x)
+    prediction = net._stacked("predict", (x,))(weights, {}, x)
     assert torch.allclose(scored[0], CrossEntropy()(prediction, y), rtol=1e-4, atol=1e-5)
     assert torch.equal(scored[1], is_largest(prediction, y))
     graphs = net._traced.values()

@@ -7,7 +7,7 @@ from math import prod
 from headstart.core.units import FullBatch
 from headstart.engines.engine import Job, Outcome, Watch
 from headstart.engines.ensemble.cohort import Cohort, Limits
-from headstart.engines.ensemble.network import bytes_per_sample, lacking
+from headstart.engines.ensemble.network import bytes_per_sample, is_weighted, lacking
 from headstart.engines.loop import check_device, each_within, one_thread
 from headstart.engines.lower import lacking_hooks, lower, samples_processed
 from headstart.engines.member import Member, in_order, together, train_together
@@ -74,7 +74,7 @@ class Ensemble:
     def group_key(self, run: Run) -> Hashable:
         """Seeds, rates, scales, starts and the details of the task may differ; shapes and courses may not."""
         lowered = lower(run)
-        task = (type(run.task), run.task.signature, run.task.population_size, run.task.num_test)
+        task = (type(run.task), run.task.signature, run.task.population_size, run.task.num_test, is_weighted(run))
         return run.model, task, run.loss, type(run.optimizer), lowered.course, run.budget, lowered.shared
 
     def least_members(self, run: Run) -> int:

@@ -160,6 +160,11 @@ def bytes_per_sample(run: Run) -> tuple[int, int]:
     return _bytes_per_sample(_parts(run))
 
 
+def is_weighted(run: Run) -> bool:
+    """Whether samples of the task weigh differently; members of a stack all have weights, or none."""
+    return _is_weighted(_parts(run))
+
+
 class _Parts(NamedTuple):
     """What the cached functions hash, though the protocols of a model, a task and a loss do not promise a hash."""
 
@@ -200,6 +205,11 @@ def _lacking(parts: _Parts) -> str | None:
         first = str(error).strip().partition("\n")[0]
         return f"torch.func cannot stack {name}: {first or type(error).__name__}"
     return None
+
+
+@lru_cache(maxsize=256)
+def _is_weighted(parts: _Parts) -> bool:
+    return parts.task.sample(0, np.zeros(1, dtype=np.int64)).weight is not None
 
 
 @lru_cache(maxsize=256)
