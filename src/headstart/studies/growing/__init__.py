@@ -47,7 +47,7 @@ class GrowingKnobs(lab.Knobs):
     shares: tuple[float, ...] = ()
     symbols: int = 64
     length: int = 32
-    windows: int = 128
+    windows: int = 64
     depth: int = 12
     layers: int = 4
     width: int = 32
