@@ -9,7 +9,7 @@ Setting   Post-norm Transformers that end with `depth` layers: from three quarte
           full depth, and shallow ones that never grow.
 Measured  Held-out loss, the mean of the last evaluations; 95% by the bootstrap over seeds, all arms of a seed paired.
 Expected  No number.
-Shrunk    Width 32 on characters of 18 books. Pilots had other seeds.
+Shrunk    Width 32 on characters of 18 books.
 Data      `headstart data get gutenberg`.
 """
 
