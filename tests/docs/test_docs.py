@@ -76,7 +76,8 @@ def headstart_says(capsys, *args):
 def with_code():
     """The pages with code of their own: that of the first page is the README's, whose tests run it."""
     own = [path for path in PAGES if path.stem != "index" and blocks(path.read_text())]
-    return [pytest.param(p, id=p.stem, marks=pytest.mark.slow if p.parent.name == "tutorials" else ()) for p in own]
+    slow = {path for path in own if path.parent.name == "tutorials" or path.stem == "how_stable"}
+    return [pytest.param(p, id=p.stem, marks=pytest.mark.slow if p in slow else ()) for p in own]
 
 
 def run_page(path, capsys, changed=lambda code: code):
