@@ -14,7 +14,7 @@ from headstart.core.signature import Signature
 from headstart.core.units import flops_per_sample
 from headstart.losses import CrossEntropy
 from headstart.methods import LayerScale
-from headstart.models import MLP, Readout, Transformer, Vectors
+from headstart.models import MLP, Readout, Signs, Transformer, Vectors
 from headstart.models.attend import BACKWARD, FORWARD
 from headstart.models.lookup import FORWARD as LOOK_UP
 from headstart.optimizers import SGD
@@ -130,7 +130,7 @@ def test_a_decoder_does_not_see_later_tokens_and_an_encoder_does():
     for causal in (True, False):
         module = load(Transformer(16, causal=causal))
         seen = []
-        module.blocks[-1].register_forward_hook(lambda m, i, out, seen=seen: seen.append(out.detach()))
+        module.blocks[0].register_forward_hook(lambda m, i, out, seen=seen: seen.append(out.detach()))
         module(x), module(changed)
         same = torch.isclose(seen[0], seen[1], atol=1e-7).all(dim=1)
         assert same[:6].all() == causal
@@ -161,7 +161,8 @@ def test_flops_count_every_use_of_a_weight_and_the_products_of_attention():
 def test_flops_agree_with_the_counter_of_torch_up_to_the_lookups():
     from torch.utils.flop_counter import FlopCounterMode
 
-    model, digits = Transformer(32, depth=2, causal=True, bias=False), Signature((DIM,), symbols=10, outputs=(7,))
+    model = Transformer(32, depth=2, causal=True, bias=False, readout=Readout.TOKENS)
+    digits = Signature((DIM,), symbols=10, outputs=(DIM, 7))
     module = load(model, digits)
 
     def products(number):  # of [T, width] with [T, width], in all heads together
@@ -175,6 +176,26 @@ def test_flops_agree_with_the_counter_of_torch_up_to_the_lookups():
     assert counter.get_total_flops() == pytest.approx(ours, rel=0.02)
 
 
+@pytest.mark.parametrize("tokens", [Signs(), Vectors(2)])
+@pytest.mark.parametrize("qk_norm", [True, False])
+def test_maps_in_a_cheaper_order_are_the_same_network_with_the_same_gradients(tokens, qk_norm):
+    """The first block by the factors of its stream, and the mean before the last map, against token by token."""
+    model = Transformer(16, heads=2, tokens=tokens, qk_norm=qk_norm)
+    module, x = load(model).double(), torch.randn(7, DIM, generator=torch.Generator().manual_seed(0)).double()
+
+    def directly(x):
+        features = tokens.features(x)
+        h = (features @ module.embedding.weight.T).reshape(7, -1, 16) + module.position.weight
+        for block in module.blocks:
+            h = block(h.reshape(-1, 16), module.length, "tokens").reshape(h.shape)
+        return module.readout(h.mean(dim=1), module.embedding).squeeze(-1)
+
+    gradients = [torch.autograd.grad(f(x).square().sum(), list(module.parameters())) for f in (module, directly)]
+    assert torch.allclose(module(x), directly(x), atol=1e-12)
+    for ours, direct in zip(*gradients, strict=True):
+        assert torch.allclose(ours, direct, atol=1e-12)
+
+
 def test_the_last_token_alone_attends_in_the_last_layer_and_nothing_else_changes():
     x = torch.from_numpy(Parity(DIM, 6).sample(0, np.arange(5)).x)
     model = Transformer(16, causal=True, readout=Readout.LAST)
@@ -185,7 +206,7 @@ def test_the_last_token_alone_attends_in_the_last_layer_and_nothing_else_changes
     h = []
     module.blocks[0].register_forward_hook(lambda m, i, out: h.append(out))
     module(x)
-    expected = whole(h[0], DIM, False).reshape(5, DIM, 16)[:, -1]
+    expected = whole(h[0], DIM, "tokens").reshape(5, DIM, 16)[:, -1]
     assert torch.allclose(outs[0], expected, atol=1e-6)
 
 
@@ -234,11 +255,11 @@ def test_query_key_scales_multiply_the_logits_by_their_square():
     for factor in (1.0, scale):
         module = load(model)
         with torch.no_grad():
-            for part in (module.blocks[0].query, module.blocks[0].key):
+            for part in (module.blocks[1].query, module.blocks[1].key):
                 part.weight *= factor
         q, k = [], []
-        module.blocks[0].query.register_forward_hook(lambda m, i, out, q=q: q.append(out))
-        module.blocks[0].key.register_forward_hook(lambda m, i, out, k=k: k.append(out))
+        module.blocks[1].query.register_forward_hook(lambda m, i, out, q=q: q.append(out))
+        module.blocks[1].key.register_forward_hook(lambda m, i, out, k=k: k.append(out))
         module(x)
         logits.append(q[0] @ k[0].T)
     assert torch.allclose(logits[1], scale**2 * logits[0], rtol=1e-5, atol=1e-5)

@@ -1,10 +1,12 @@
 """The forward pass of a Transformer, written so that many members can be stacked at little cost.
 
 Linear maps act on all tokens of all samples as one matrix [n * T, features]: stacked with torch.func they are then
-batched products with one weight per member, never one per sample.
+batched products with one weight per member, never one per sample. Without norms two of them cost less in another
+order: the first block reads (F E^T + P) W^T = F (W E)^T + P W^T, where features F are fewer than the width, and the mean
+over tokens, if that is what is read, comes before the last map and not after it.
 """
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 
@@ -59,6 +61,26 @@ class _Norm(torch.nn.Module):
         return x * torch.rsqrt(x.square().mean(dim=-1, keepdim=True) + _EPS) * self.scale
 
 
+class _Embedded(NamedTuple):
+    """The stream before the first block by its factors: F E^T + P, features F [n * T, f], E [width, f], P [T, width]."""
+
+    features: torch.Tensor
+    embedding: torch.Tensor
+    positions: torch.Tensor
+
+    def stream(self) -> torch.Tensor:
+        """[n * T, width]."""
+        return self._placed(self.embedding, self.positions)
+
+    def through(self, linear: _Linear) -> torch.Tensor:
+        """A linear map of the stream."""
+        return self._placed(linear.weight @ self.embedding, linear(self.positions))
+
+    def _placed(self, embedding: torch.Tensor, positions: torch.Tensor) -> torch.Tensor:
+        tokens = self.features @ embedding.T
+        return (tokens.reshape(-1, *positions.shape) + positions).reshape(tokens.shape)
+
+
 class _Block(torch.nn.Module):
     def __init__(self, model: Architecture, shapes: dict[str, tuple[int, int]]) -> None:
         super().__init__()
@@ -71,18 +93,24 @@ class _Block(torch.nn.Module):
         self.mlp_norm = _Norm(model.width, model.norm) if model.normed else None
         self.up, self.down = _Linear(shapes["up"], model.bias), _Linear(shapes["down"], model.bias)
 
-    def forward(self, h: torch.Tensor, length: int, last: bool) -> torch.Tensor:
-        """[n * T, width] to the same, or, with `last`, to the last token of each sample, [n, width]."""
-        attended = self._attention(self._before(h, self.attention_norm), length, last)
+    def forward(self, h: torch.Tensor, length: int, reads: str, embedded: _Embedded | None = None) -> torch.Tensor:
+        """[n * T, width] to the same, or to the last token, or the mean of the tokens, of each sample, [n, width].
+
+        `embedded` is h before the first block, if it is to be read by its factors.
+        """
+        last = reads == "last"
+        attended = self._attention(self._before(h, self.attention_norm), length, last, embedded)
         if last:
             h = h.reshape(-1, length, h.shape[-1])[:, -1]
-        return self._after(h, attended)
+        return self._after(h, attended, length if reads == "mean" else 1)
 
-    def _after(self, h: torch.Tensor, attended: torch.Tensor) -> torch.Tensor:
-        """What was attended to, and the MLP, added to the stream."""
+    def _after(self, h: torch.Tensor, attended: torch.Tensor, tokens: int = 1) -> torch.Tensor:
+        """What was attended to, and the MLP, added to the stream; the mean over so many tokens."""
         h = self._behind(h + self.projection(attended), self.attention_norm)
-        x = self._before(h, self.mlp_norm)
-        return self._behind(h + self.down(self.activation(self.up(x))), self.mlp_norm)
+        inner = self.activation(self.up(self._before(h, self.mlp_norm)))
+        if tokens > 1:
+            h, inner = (x.reshape(-1, tokens, x.shape[-1]).mean(dim=1) for x in (h, inner))
+        return self._behind(h + self.down(inner), self.mlp_norm)
 
     def _before(self, h: torch.Tensor, norm: _Norm | None) -> torch.Tensor:
         """What a layer reads of the stream."""
@@ -116,11 +144,14 @@ class _Block(torch.nn.Module):
         """Queries or keys [n, width], each head normalised by itself."""
         return y if norm is None else norm(y.reshape(len(y), self.model.heads, -1)).reshape(y.shape)
 
-    def _attention(self, x: torch.Tensor, length: int, last: bool) -> torch.Tensor:
+    def _attention(self, x: torch.Tensor, length: int, last: bool, embedded: _Embedded | None) -> torch.Tensor:
         """With `last`, no other token is read, so that no other needs to attend."""
         model, width = self.model, x.shape[-1]
-        tokens = x.reshape(-1, length, width)[:, -1] if last else x
-        q, k, v = self.query(tokens), self.key(x), self.value(x)
+        if embedded is not None and not last:
+            q, k, v = (embedded.through(linear) for linear in (self.query, self.key, self.value))
+        else:
+            tokens = x.reshape(-1, length, width)[:, -1] if last else x
+            q, k, v = self.query(tokens), self.key(x), self.value(x)
         q, k = self._normed(q, self.query_norm), self._normed(k, self.key_norm)
         q, k, v = (y.reshape(-1, num, width) for y, num in ((q, 1 if last else length), (k, length), (v, length)))
         return attend(q, k, v, model.heads, model.causal and not last).reshape(-1, width)
@@ -147,22 +178,27 @@ class Network(torch.nn.Module):
         self.blocks = torch.nn.ModuleList(_Block(model, inner) for _ in range(model.depth))
         self.norm = _Norm(model.width, model.norm) if model.pre_norm else None
         self.readout = _Readout(shapes.get("readout.weight"), scores if model.bias else None)
+        # What the last block passes on: the mean behind a norm is not that before it.
+        self._behind_last = "tokens" if model.normed and model.readout == "mean" else str(model.readout)
         self._by_symbol = bool(signature.symbols and self.length == 2 and model.causal and model.readout == "last")
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         """Inputs to predictions."""
         if self._by_symbol and len(x) > (self.signature.symbols or 0):
             return self._read(self._second(x))
+        model, embedded = self.model, None
         if self.signature.symbols is not None:
             tokens = torch.nn.functional.embedding(x, self.embedding())
+            h = (tokens.reshape(-1, self.length, model.width) + self.position.weight).reshape(-1, model.width)
         else:
-            tokens = self.model.tokens.features(x) @ self.embedding.weight.T
-        h = (tokens.reshape(-1, self.length, self.model.width) + self.position.weight).reshape(-1, self.model.width)
+            by_factors = _Embedded(model.tokens.features(x), self.embedding.weight, self.position.weight)
+            h = by_factors.stream()
+            embedded = by_factors if model.tokens.num_features < model.width and not model.normed else None
         if self.embedding_norm is not None:
             h = self.embedding_norm(h)
-        reads_last = self.model.readout == "last"
         for number, block in enumerate(self.blocks, start=1):
-            h = block(h, self.length, reads_last and number == len(self.blocks))
+            h = block(h, self.length, self._behind_last if number == len(self.blocks) else "tokens", embedded)
+            embedded = None
         return self._read(h)
 
     def _second(self, x: torch.Tensor) -> torch.Tensor:
@@ -181,7 +217,7 @@ class Network(torch.nn.Module):
     def _read(self, h: torch.Tensor) -> torch.Tensor:
         if self.norm is not None:
             h = self.norm(h)
-        if self.model.readout == "mean":
+        if self.model.readout == "mean" and self._behind_last == "tokens":
             h = h.reshape(-1, self.length, self.model.width).mean(dim=1)
         out = self.readout(h, self.embedding)
         if self.model.readout == "tokens":

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from headstart.core.kernels.compile import kernel
+from headstart.core.kernels.compile import kernel, part
 from headstart.engines.fused.simd import (
     LANES,
     exp,
@@ -42,33 +42,72 @@ def passes(queries: int, keys: int, heads: int, size: int) -> tuple[Any, Any]:
     with room for a padded row behind its end. `hidden` [queries, padded] is 0 where a key is seen and -inf elsewhere.
     """
     scale, width, lanes = np.float32(size**-0.5), heads * size, padded(keys)
+    # Queries, and keys, are taken two at a time, so that one sum need not wait for the other. One that has no partner
+    # is taken with its neighbour again, or with itself.
+    beside, key_beside = min(1, queries - 1), min(1, keys - 1)
+
+    @part
+    def softmax(logits, hidden, i):
+        """Of a row of products with keys, those hidden from query i left out."""
+        mask = load_like(logits, hidden, i * lanes)
+        logits = fma(logits, splat_like(logits, scale), mask)
+        e = exp(sub(logits, splat_like(logits, largest(logits))))
+        e = where_above(mask, splat_like(mask, np.float32(-1.0)), e)
+        return mul(e, splat_like(e, np.float32(1.0) / total(e)))
+
+    @part
+    def slope(d_p, weight):
+        """Of the logits of a row, given those of its weights."""
+        mean = splat_like(d_p, total(mul(weight, d_p)))
+        return mul(mul(weight, sub(d_p, mean)), splat_like(d_p, scale))
+
+    @part
+    def times_columns(rows, at, columns):
+        """Two rows of a head, query after query, times all columns."""
+        one, two = zeros(lanes), zeros(lanes)
+        for s in range(size):
+            column = load_like(one, columns, s * lanes)
+            one = fma(spread_like(one, rows, at + s), column, one)
+            two = fma(spread_like(two, rows, at + beside * width + s), column, two)
+        return one, two
+
+    @part
+    def weighted(factors, at, apart, step, num, rows, rows_at):
+        """Two sums of `num` rows of a head, their factors at at + j step and `apart` behind those."""
+        one, two = zeros(size), zeros(size)
+        for j in range(num):
+            row = load_like(one, rows, rows_at + j * width)
+            one = fma(spread_like(one, factors, at + j * step), row, one)
+            two = fma(spread_like(two, factors, at + apart + j * step), row, two)
+        return one, two
+
+    @part
+    def transposed(rows, at, columns):
+        """The rows of a head, key after key, as columns."""
+        for j in range(keys):
+            for s in range(size):
+                columns[s * lanes + j] = rows[at + j * width + s]
 
     @kernel
     def forward(num, q, k, v, hidden, out, p):
-        columns, row = np.zeros(size * lanes, np.float32), np.empty(lanes, np.float32)
+        columns, weights = np.zeros(size * lanes, np.float32), np.empty(2 * lanes, np.float32)
         for n in range(num):
             for h in range(heads):
                 q_at, k_at = n * queries * width + h * size, n * keys * width + h * size
-                for j in range(keys):
-                    for s in range(size):
-                        columns[s * lanes + j] = k[k_at + j * width + s]
-                for i in range(queries):
+                transposed(k, k_at, columns)
+                for pair in range(0, queries, 2):
+                    i = min(pair, queries - 1 - beside)
                     at, p_at = q_at + i * width, ((n * heads + h) * queries + i) * keys
-                    logits = zeros(lanes)
-                    for s in range(size):
-                        logits = fma(spread_like(logits, q, at + s), load_like(logits, columns, s * lanes), logits)
-                    mask = load_like(logits, hidden, i * lanes)
-                    logits = fma(logits, splat_like(logits, scale), mask)
-                    e = exp(sub(logits, splat_like(logits, largest(logits))))
-                    e = where_above(mask, splat_like(mask, np.float32(-1.0)), e)
-                    e = mul(e, splat_like(e, np.float32(1.0) / total(e)))
-                    store(row, 0, e)
+                    one, two = times_columns(q, at, columns)
+                    one, two = softmax(one, hidden, i), softmax(two, hidden, i + beside)
+                    store(weights, 0, one)
+                    store(weights, lanes, two)
                     # What this writes behind its row, the next row overwrites.
-                    store(p, p_at, e)
-                    sums = zeros(size)
-                    for j in range(keys):
-                        sums = fma(spread_like(sums, row, j), load_like(sums, v, k_at + j * width), sums)
-                    store(out, at, sums)
+                    store(p, p_at, one)
+                    store(p, p_at + beside * keys, two)
+                    first, second = weighted(weights, 0, lanes, 1, keys, v, k_at)
+                    store(out, at, first)
+                    store(out, at + beside * width, second)
 
     @kernel
     def backward(num, d_out, q, k, v, p, hidden, d_q, d_k, d_v):
@@ -77,33 +116,28 @@ def passes(queries: int, keys: int, heads: int, size: int) -> tuple[Any, Any]:
         for n in range(num):
             for h in range(heads):
                 q_at, k_at = n * queries * width + h * size, n * keys * width + h * size
-                for j in range(keys):
-                    for s in range(size):
-                        columns[s * lanes + j] = v[k_at + j * width + s]
-                for i in range(queries):
+                transposed(v, k_at, columns)
+                for pair in range(0, queries, 2):
+                    i = min(pair, queries - 1 - beside)
                     at, p_at = q_at + i * width, ((n * heads + h) * queries + i) * keys
-                    d_p = zeros(lanes)
-                    for s in range(size):
-                        d_p = fma(spread_like(d_p, d_out, at + s), load_like(d_p, columns, s * lanes), d_p)
-                    mask = load_like(d_p, hidden, i * lanes)
-                    weight = where_above(mask, splat_like(mask, np.float32(-1.0)), load_like(d_p, p, p_at))
-                    mean = splat_like(d_p, total(mul(weight, d_p)))
-                    slope = mul(mul(weight, sub(d_p, mean)), splat_like(d_p, scale))
-                    store(weights, i * lanes, weight)
-                    store(slopes, i * lanes, slope)
-                    sums = zeros(size)
-                    for j in range(keys):
-                        slope_j = spread_like(sums, slopes, i * lanes + j)
-                        sums = fma(slope_j, load_like(sums, k, k_at + j * width), sums)
-                    store(d_q, at, sums)
-                for j in range(keys):
-                    of_key, of_value = zeros(size), zeros(size)
-                    for i in range(queries):
-                        slope_i = spread_like(of_key, slopes, i * lanes + j)
-                        weight_i = spread_like(of_value, weights, i * lanes + j)
-                        of_key = fma(slope_i, load_like(of_key, q, q_at + i * width), of_key)
-                        of_value = fma(weight_i, load_like(of_value, d_out, q_at + i * width), of_value)
-                    store(d_k, k_at + j * width, of_key)
-                    store(d_v, k_at + j * width, of_value)
+                    one, two = times_columns(d_out, at, columns)
+                    for row, d_p in ((i, one), (i + beside, two)):
+                        mask = load_like(d_p, hidden, row * lanes)
+                        weight = load_like(d_p, p, p_at + (row - i) * keys)
+                        weight = where_above(mask, splat_like(mask, np.float32(-1.0)), weight)
+                        store(weights, row * lanes, weight)
+                        store(slopes, row * lanes, slope(d_p, weight))
+                    first, second = weighted(slopes, i * lanes, beside * lanes, 1, keys, k, k_at)
+                    store(d_q, at, first)
+                    store(d_q, at + beside * width, second)
+                for pair in range(0, keys, 2):
+                    j = min(pair, keys - 1 - key_beside)
+                    at = k_at + j * width
+                    first, second = weighted(slopes, j, key_beside, lanes, queries, q, q_at)
+                    store(d_k, at, first)
+                    store(d_k, at + key_beside * width, second)
+                    first, second = weighted(weights, j, key_beside, lanes, queries, d_out, q_at)
+                    store(d_v, at, first)
+                    store(d_v, at + key_beside * width, second)
 
     return forward, backward
