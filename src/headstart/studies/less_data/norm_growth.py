@@ -53,7 +53,7 @@ class Knobs(FullBatchKnobs):
     index_rate: float = 0.16
 
 
-PRESETS = {name: Knobs(**values, first_seed=1000) for name, values in FULL_BATCH.items()}
+PRESETS = {name: Knobs(**{**values, "first_seed": 1000, "gd_seeds_factor": 1}) for name, values in FULL_BATCH.items()}
 
 
 def panels(k: Knobs) -> tuple[Panel, Panel]:
