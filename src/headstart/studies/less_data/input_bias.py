@@ -16,8 +16,8 @@ Measured  The restricted mean number of steps to 95% accuracy, or a loss of 0.3 
           within one step of the grid, 4 to 6.
 Expected  The paper shows curves and no numbers, but for the best bias: "the maximum speedup would require m = 5".
 Shrunk    The laptop preset has 3,000 steps and 96 seeds.
-Tried     In version 0.1 "does not affect" meant 0.8 to 1.25, that biased samples are faster was not asked, and the best m
-          was to be 5 itself: it came out as 6 [4, 14] by mean curves, before it was widened to one step of the grid.
+Tried     In version 0.1 "does not affect" meant 0.8 to 1.25, that biased samples are faster was not asked, and the best
+          m was to be 5 itself: it came out as 6 [4, 14] by mean curves, before it was widened to one step of the grid.
 """
 
 from dataclasses import dataclass, replace

@@ -18,7 +18,7 @@ Shrunk    As less_data/mini_and_full_batch_mlp, whose arms it shares. The popula
 Tried     Sigmoid networks on (20,6)- and (20,4)-parity learned nothing in 3000 to 5000 steps at rates 0.04 to 3 (two
           seeds each; small sets on (20,6), fresh samples on (20,4), also with Gaussian values). (20,3) is learned in
           about 3400 steps at 0.04, so the sigmoid panel has degree 3. In version 0.1 the first grid of the population's
-          rates began at 0.24, where it did not reach 95% in 1500 steps; later it had 0.139 and 0.167 too, which are left
+          rates began at 0.24, where it did not reach 95% in 1500 steps; later it had 0.139 and 0.167 too, left
           out as the paper speaks of larger rates, to pay for more seeds.
 """
 
