@@ -56,7 +56,7 @@ class Knobs(FullBatchKnobs):
     The arms of Fig. 2 have `one_rate_factor` times the seeds of the grid.
     """
 
-    one_rate_factor: int = 3
+    one_rate_factor: int = 4
     base_rate: float = 0.2
     grid_steps: int = 1500
     input_exponents: tuple[int, ...] = (-1, 0, 1, 2, 3, 4, 5, 6)
@@ -79,7 +79,7 @@ PRESETS = {
         input_exponents=(0, 1, 2, 3, 4, 5),
         readout_exponents=(-8, -6, -4, -2, -1, 0),
     ),
-    "paper": Knobs(**{**FULL_BATCH["paper"], "num_seeds": 24}),
+    "paper": Knobs(**{**FULL_BATCH["paper"], "num_seeds": 16}),
 }
 
 
