@@ -24,9 +24,6 @@ ACCURACY, RELATIVE_LOSS = 0.95, 0.3
 # The first phase on a single-index model: so many steps, under SGD on this share of the online samples.
 FIRST_PHASE_STEPS, POOL_FRACTION = 100, 0.01
 NUM_RECORDS = 100
-# Studies of Transformers read times off mean curves, and do so until they are run again.
-TIME = lab.Typical.MEAN_CURVE
-mean_curve_panel = partial(Panel, of=TIME)
 # GD is dear: fewer rates, narrowed by half on 2, 4, 8 and all selection seeds.
 gd_panel = partial(Panel, tries=4, rungs=(2, 4, 8))
 
