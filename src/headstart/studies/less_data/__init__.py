@@ -24,6 +24,8 @@ ACCURACY, RELATIVE_LOSS = 0.95, 0.3
 # The first phase on a single-index model: so many steps, under SGD on this share of the online samples.
 FIRST_PHASE_STEPS, POOL_FRACTION = 100, 0.01
 NUM_RECORDS = 100
+# Claims are of seeds from here on, which neither pilots nor earlier versions looked at.
+UNSEEN = 2000
 # GD is dear: fewer rates, narrowed by half on 2, 4, 8 and all selection seeds.
 gd_panel = partial(Panel, tries=4, rungs=(2, 4, 8))
 
@@ -107,12 +109,13 @@ FULL_BATCH: dict[str, dict[str, Any]] = {
     },
     "laptop": {
         "num_seeds": 32,
+        "first_seed": UNSEEN,
         "gd_seeds_factor": 2,
         "gd_parity_dim": 18,
         "gd_index_samples": (1000, 8000),
         "gd_index_steps": 360,
     },
-    "paper": {"num_seeds": 64},
+    "paper": {"num_seeds": 64, "first_seed": UNSEEN},
 }
 FIGURE_2: dict[str, dict[str, Any]] = {
     "smoke": {

@@ -27,7 +27,7 @@ from headstart.lab.panels import Line, Panel, arms_of, draw_panels, small_and_la
 from headstart.methods import Linearised
 from headstart.models import MLP
 from headstart.plans import Fixed, Online, Phase, Phases
-from headstart.studies.less_data import PAPER_TITLE, gd_panel, index_run, parity_run
+from headstart.studies.less_data import PAPER_TITLE, UNSEEN, gd_panel, index_run, parity_run
 from headstart.tasks import Hermite, SingleIndex
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ class Knobs(lab.Knobs):
 
 
 PAPER = Knobs(num_seeds=256)
-LAPTOP = Knobs(num_seeds=32)
+LAPTOP = Knobs(num_seeds=32, first_seed=UNSEEN)
 SMOKE = Knobs(
     num_seeds=2,
     num_selection_seeds=1,
