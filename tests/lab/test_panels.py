@@ -13,7 +13,6 @@ from headstart.lab.colours import CYCLE
 from headstart.lab.estimates import GapRatio
 from headstart.lab.panels import arms_of, shaded, small_and_large, with_medians
 from headstart.lab.store import summarise
-from headstart.studies.less_data import mean_curve_panel
 
 PARITY = hs.Run(hs.Parity(4, 2), hs.MLP(4), hs.Online(), hs.MSE(), hs.SGD(0.1), budget=hs.Budget(30, 10))
 INDEX = replace(PARITY, task=hs.SingleIndex(4, hs.Hermite(1)))
@@ -61,14 +60,14 @@ def test_a_small_set_is_warm_a_large_one_cold_and_a_line_without_a_colour_takes_
 def test_a_panel_compares_restricted_means_unless_it_says_otherwise():
     assert panel().ratio("small", "large") == hs.TimeRatio("p_small", "p_large", 0.9)
     assert panel(of=hs.Typical.MEDIAN_SEED).faster("small", "large", "?", "!").estimate.of is hs.Typical.MEDIAN_SEED
-    old = mean_curve_panel("p", "parity", PARITY, None, LINES, 0.9)
+    old = panel(of=hs.Typical.MEAN_CURVE)
     assert old.level("small", "large", "?", "!").estimate.of is hs.Typical.MEAN_CURVE
 
 
 def test_what_a_panel_claims_of_restricted_means_has_a_smallest_effect_and_asks_for_arrivals():
     faster = panel().faster("small", "large", "?", "!", kind=hs.Kind.PRIMARY)
     assert (faster.kind, faster.smallest) == (hs.Kind.PRIMARY, hs.Within(0.95, 1.05))
-    assert mean_curve_panel("p", "parity", PARITY, None, LINES, 0.9).faster("small", "large", "?", "!").smallest is None
+    assert panel(of=hs.Typical.MEAN_CURVE).faster("small", "large", "?", "!").smallest is None
     half = results([panel()], {"p_small": [FAST] * 4, "p_large": [FAST, FAST, CHANCE, CHANCE]})
     assert panel().closes("small", "large", "?", "!").rule == hs.closed(0.9)
     near = {"value": 1.0, "low": 0.99, "high": 1.01}

@@ -8,6 +8,7 @@ SHARING = (
     "mini_and_full_batch_mlp",
     "small_set_size",
     "random_labels",
+    "layerwise_learning_rate",
     "robustness",
     "input_bias",
     "depth_and_width",

@@ -23,7 +23,7 @@ from headstart.models import Readout, Transformer
 from headstart.optimizers import AdamW
 from headstart.plans import Fixed, Online, Phase, Phases
 from headstart.run import Run
-from headstart.studies.less_data import ACCURACY
+from headstart.studies.less_data import ACCURACY, UNSEEN
 from headstart.tasks import Parity, Task
 
 NUM_RECORDS = 40
@@ -33,7 +33,7 @@ SWEEP: dict[str, Any] = {"tries": 5, "rungs": (4,)}
 SIMILAR = lab.Within(2 / 3, 3 / 2)
 SEEDS: dict[str, dict[str, Any]] = {
     "smoke": {"num_seeds": 2, "num_selection_seeds": 1, "beta2": (), "num_test": 256},
-    "laptop": {"num_seeds": 12, "num_selection_seeds": 8, "beta2": (), "num_test": 1024},
+    "laptop": {"num_seeds": 12, "first_seed": UNSEEN, "num_selection_seeds": 8, "beta2": (), "num_test": 1024},
     "paper": {"num_seeds": 32, "num_selection_seeds": 8},
 }
 # Of parity, fractions of the online samples and epochs over each: they fill the online budget exactly.

@@ -164,19 +164,21 @@ def title(id: str) -> str:
     return f"{kind.capitalize()} {number}" + (f" ({rest[0]})" if rest else "")
 
 
-def draw_steps(
-    ax: "Axes", results: lab.Results, law: StepsExponent, colour: str, label: str, band: bool = False
-) -> None:
-    """Medians, the fitted exponent in the legend, and on request the range from the 10th to the 90th percentile."""
+def legend(ax: "Axes", title: str | None = None) -> None:
+    """A legend under the axes, where it hides no line."""
+    ax.legend(title=title, alignment="left", loc="upper center", bbox_to_anchor=(0.5, -0.17))
+
+
+def draw_steps(ax: "Axes", results: lab.Results, law: StepsExponent, colour: str, label: str) -> None:
+    """Medians, the range from the 10th to the 90th percentile, and the fitted exponent in the legend."""
     places, values, kept = law.table(results)
     order = np.argsort(places)
     x, values, kept = np.array(places)[order], values[order], kept[order]
     fit = law(results)
-    if band:
-        low, high = (
-            [np.quantile(v[e], q, method="inverted_cdf") for v, e in zip(values, kept, strict=True)] for q in (0.1, 0.9)
-        )
-        ax.fill_between(x, low, high, color=colour, alpha=0.15, linewidth=0)
+    low, high = (
+        [np.quantile(v[e], q, method="inverted_cdf") for v, e in zip(values, kept, strict=True)] for q in (0.1, 0.9)
+    )
+    ax.fill_between(x, low, high, color=colour, alpha=0.12, linewidth=0)
     said = f"{label}: {fit.value:.2f} [{fit.low:.2f}, {fit.high:.2f}]"
     ax.plot(x, medians(values, kept), "o-", color=colour, markersize=3.5, label=said)
     ax.set_xscale("log")
@@ -192,12 +194,11 @@ def draw_fixed(ax: "Axes", results: lab.Results) -> None:
         ("fixed_random", everyone, WARM[2], "random labels"),
     ):
         law = StepsExponent(prefix, samples_of, event)
-        draw_steps(ax, results, law, colour, label, band=event is on_good_event)
+        draw_steps(ax, results, law, colour, label)
     bound = [phase1_bound(k.fixed_switch, drive_constant(Labels.TRUE) / n**0.5, k.fixed_eta) for n in k.fixed_samples]
     ax.plot(k.fixed_samples, bound, "--", color=GREY, label="bound of Theorem 3: 0.50")
     ax.set(title=f"Phase 1 at fixed a* = {k.fixed_switch:g}, d = {k.dim}", xlabel="samples N", ylabel="steps T1")
-    ax.legend(title="exponent in N", alignment="left", loc="upper left")
-    ax.set_ylim(top=ax.get_ylim()[1] * 6)
+    legend(ax, "exponent in N")
 
 
 def draw_total(ax: "Axes", results: lab.Results) -> None:
@@ -210,7 +211,7 @@ def draw_total(ax: "Axes", results: lab.Results) -> None:
         said = [predict(p.dim, p.samples, p.width, p.eta, p.epsilon).total_steps for p in parts]
         ax.plot([samples_times_dim(p) for p in parts], said, "--", color=colour, linewidth=1)
     ax.set(title="Both phases, the paper's a*", xlabel="N d", ylabel="steps T1 + T2")
-    ax.legend(title="exponent in N (dashed: Theorem 1)", alignment="left", loc="center left")
+    legend(ax, "exponent in N d (dashed: Theorem 1)")
 
 
 def draw_gain(ax: "Axes", results: lab.Results) -> None:
@@ -224,18 +225,17 @@ def draw_gain(ax: "Axes", results: lab.Results) -> None:
     ax.axhline(np.median(steps(results.computed["population"])), color=COLD[0], label="population only")
     ax.set(title=f"Two phases against one, d = {k.dim}", xlabel="samples N", ylabel="steps T1 + T2", yscale="linear")
     ax.set_ylim(bottom=0)
-    ax.legend(title="exponent in N", alignment="left", loc="lower left")
+    legend(ax, "exponent in N")
 
 
 def draw_widths(ax: "Axes", results: lab.Results) -> None:
     """The population alone against the width, with the bound of Lemma 6."""
     k = results.knobs
-    draw_steps(ax, results, StepsExponent("population_", width_of), COLD[0], "measured", band=True)
+    draw_steps(ax, results, StepsExponent("population_", width_of), COLD[0], "measured")
     said = [predict(k.dim, k.dim, m, k.eta, k.epsilon).population_only for m in sorted(k.widths)]
     ax.plot(sorted(k.widths), said, "--", color=GREY, label="bound of Lemma 6: 0.50")
     ax.set(title="Population only", xlabel="width m", ylabel="steps")
-    ax.set_ylim(top=ax.get_ylim()[1] * 100)
-    ax.legend(title="exponent in m", alignment="left", loc="upper left")
+    legend(ax, "exponent in m")
 
 
 def draw_caps(ax: "Axes", results: lab.Results) -> None:
@@ -245,7 +245,7 @@ def draw_caps(ax: "Axes", results: lab.Results) -> None:
     for name, colour in (("stability", GREY), ("last step", COLD[0]), ("drift", WARM[0])):
         ax.plot(grid, [switch_terms(dim, n, 0.5, DELTA)[name] for n in grid], color=colour, label=name)
     ax.set(title=f"Caps on a*, d = {dim}, rate 1/2", xlabel="samples N", ylabel="a*", xscale="log", yscale="log")
-    ax.legend(loc="center right")
+    legend(ax)
 
 
 def draw_statements(ax: "Axes", results: lab.Results) -> None:
@@ -280,17 +280,19 @@ def draw_bias(ax: "Axes", results: lab.Results) -> None:
     k = results.knobs
     for shade, degree in enumerate(k.bias_degrees[:3]):
         for signal, colours in (("drive", WARM), ("fourier", COLD)):
-            found = [np.median(results.computed[f"bias_{degree}_{n}"][signal]) for n in k.bias_samples]
+            sizes = np.array([results.computed[f"bias_{degree}_{n}"][signal] for n in k.bias_samples])
+            low, found, high = np.quantile(sizes, (0.1, 0.5, 0.9), axis=1)
+            ax.fill_between(k.bias_samples, low, high, color=colours[shade], alpha=0.08, linewidth=0)
             name = "sampling bias" if signal == "drive" else "Fourier signal"
             ax.plot(k.bias_samples, found, "o-", color=colours[shade], markersize=3.5, label=f"{name}, k = {degree}")
     ax.set(title=f"Two signals of ({k.bias_dim}, k)-parity", xlabel="samples N", ylabel="median size")
     ax.set(xscale="log", yscale="log")
-    ax.legend(loc="center right")
+    legend(ax)
 
 
 def figure(results: lab.Results, picture: "Figure") -> None:
     """Rates above, statements and Section 4.1.3 below."""
-    picture.set_size_inches(14, 7.4)
+    picture.set_size_inches(14, 9.4)
     panels = (draw_fixed, draw_total, draw_widths, draw_gain, draw_statements, draw_tightness, draw_bias, draw_caps)
     for ax, draw in zip(picture.subplots(2, 4).flat, panels, strict=True):
         draw(ax, results)

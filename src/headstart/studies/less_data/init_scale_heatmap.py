@@ -40,7 +40,7 @@ from headstart.methods import LayerScale
 from headstart.models import MLP
 from headstart.plans import Fixed, Online
 from headstart.run import Run
-from headstart.studies.less_data import PAPER_TITLE, parity_run
+from headstart.studies.less_data import PAPER_TITLE, UNSEEN, parity_run
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -95,6 +95,7 @@ PAPER = Knobs(num_seeds=256)
 DESK = Knobs(num_seeds=64, population_dim=18)
 LAPTOP = Knobs(
     num_seeds=12,
+    first_seed=UNSEEN,
     steps=1000,
     depth2=replace(FINE, seeds_factor=6),
     depth3=replace(COARSE, seeds_factor=2),

@@ -15,7 +15,8 @@ Measured  The restricted mean number of steps to 95% accuracy, or a loss of 0.3 
           to 1.05 a ratio would be no effect. "Does not affect": within 0.9 to 1.1, as in the other studies.
 Expected  The paper shows curves and no numbers, but for the best bias: "the maximum speedup would require m = 5".
 Shrunk    The laptop preset has 3,000 steps and 96 seeds.
-Tried     In version 0.1 "does not affect" meant 0.8 to 1.25, and that biased samples are faster was not asked.
+Tried     In version 0.1 "does not affect" meant 0.8 to 1.25, that biased samples are faster was not asked, and the best
+          m came out as 6 [4, 14] by mean curves.
 """
 
 from dataclasses import dataclass, replace

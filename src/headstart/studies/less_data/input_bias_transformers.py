@@ -9,10 +9,12 @@ Setting   The runs of mini_batch_transformers. Parity: the 1% pool of 100 epochs
           independent, with the means of the run's first 2^m samples; labels true, test set uniform. Single index: the
           pool of the first phase whitened and labelled anew. The paper has (20,6)-parity and d = 50.
 Measured  As in mini_batch_transformers. The best m is the one of least time, chosen anew in each resample of the
-          seeds. "Remains" is a ratio within 2/3 to 3/2 of the pool as drawn, declared beforehand.
+          seeds; "best at m = 3" is within one step of the grid, 2 to 4. "Remains" is a ratio within 2/3 to 3/2 of the
+          pool as drawn, declared beforehand.
 Shrunk    Laptop: as mini_batch_transformers.
 Tried     Version 0.1 had m = 3 alone, on (10,6), where plain online training learned nothing: fresh samples with the
-          biases of 8 gained 0.10 [0.03, 0.18] in area.
+          biases of 8 gained 0.10 [0.03, 0.18] in area. The best m was to be 3 itself before it was widened to one step
+          of the grid, when no biased run on (20,3) had been looked at.
 """
 
 from dataclasses import dataclass, replace
@@ -87,9 +89,10 @@ def claims(k: Knobs) -> list[lab.Claim]:
     biased_arms = tuple(parity.arm(f"biased_{m}") for m in k.bias_exponents)
     best = lab.Claim(
         id="best_exponent",
-        statement=f"{parity.title}: of biases of 2^m samples, those of m = {BEST_EXPONENT} speed online training most",
+        statement=f"{parity.title}: of biases of 2^m samples, those of m = {BEST_EXPONENT - 1} to "
+        f"{BEST_EXPONENT + 1} speed online training most",
         paper="best at m = 3 (Fig. 17)",
-        rule=lab.Within(BEST_EXPONENT - 0.5, BEST_EXPONENT + 0.5),
+        rule=lab.Within(BEST_EXPONENT - 1.5, BEST_EXPONENT + 1.5),
         estimate=OfTimes(biased_arms, k.accuracy, lambda means: k.bias_exponents[int(means.argmin())]),
         kind=primary,
     )

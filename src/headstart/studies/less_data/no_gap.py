@@ -6,14 +6,16 @@ Claim     On linear regression repeating a small set does not reach a low loss i
 Setting   y = <w*, x>, x standard normal, d = 400, a linear model, mean squared error. SGD with batch 128: a fixed set,
           and a few steps on it and then fresh samples, against fresh samples. GD: a small set, and a few steps on it
           and then a large one, against the large one. A two-layer ReLU network of width 64 with biases, linearised at
-          its start, which makes its loss convex, on (10,2)-parity with SGD: half of the points against fresh samples.
+          its start, which makes its loss convex, on (10,2)-parity with SGD: half of the points against fresh samples;
+          beside it the network itself, as a control.
 Measured  The restricted mean number of steps to a loss of 0.001 Var(y), or to 95% accuracy, each arm at its own best
           learning rate, which the same endpoint chooses on 16 other seeds. "No gap": the ratio of steps, small over
           large, is above 0.9 and 80% of the runs arrive, declared beforehand. 95% paired bootstrap over seeds.
 Expected  No speed-up: the paper knows of no result that suggests one.
 Tried     In version 0.1 the dimension was 40 and the target 0.01, which is reached in four steps, before the first
           phase of the phased arm was over. A linearised network learns (10,3)-parity not at all in 400 steps (0.60 at
-          the end, three seeds), where the network itself takes 66 to 110.
+          the end, three seeds), where the network itself takes 66 to 110. On (10,2)-parity it takes 15 steps on both
+          sides at rate 0.25 (six seeds): the easy parity that a kernel learns has no gap to remove.
 """
 
 from dataclasses import dataclass, replace
@@ -25,7 +27,7 @@ from headstart.lab.panels import Line, Panel, arms_of, draw_panels, small_and_la
 from headstart.methods import Linearised
 from headstart.models import MLP
 from headstart.plans import Fixed, Online, Phase, Phases
-from headstart.studies.less_data import PAPER_TITLE, gd_panel, index_run, parity_run
+from headstart.studies.less_data import PAPER_TITLE, UNSEEN, gd_panel, index_run, parity_run
 from headstart.tasks import Hermite, SingleIndex
 
 if TYPE_CHECKING:
@@ -53,11 +55,12 @@ class Knobs(lab.Knobs):
     linearised_dim: int = 10
     linearised_steps: int = 400
     linearised_rates: tuple[float, float] = (0.058, 0.084)
+    network_rates: tuple[float, float] = (0.2, 0.288)
     accuracy: float = 0.95
 
 
 PAPER = Knobs(num_seeds=256)
-LAPTOP = Knobs(num_seeds=32)
+LAPTOP = Knobs(num_seeds=32, first_seed=UNSEEN)
 SMOKE = Knobs(
     num_seeds=2,
     num_selection_seeds=1,
@@ -73,7 +76,7 @@ SMOKE = Knobs(
 
 
 def panels(k: Knobs) -> list[Panel]:
-    """SGD and GD on linear regression; the linearised network."""
+    """SGD and GD on linear regression; the linearised network, and the network itself."""
     few, many = k.samples
     out = []
     for name, batch, rates, rest, total, steps in (
@@ -108,12 +111,19 @@ def panels(k: Knobs) -> list[Panel]:
         lines=tuple(replace(line, methods=(Linearised(),)) for line in lines),
         target=k.accuracy,
     )
-    return [*out, linearised]
+    network = replace(
+        linearised,
+        name="network",
+        title=f"SGD, the network itself, ({k.linearised_dim},2)-parity",
+        rates=k.network_rates,
+        lines=lines,
+    )
+    return [*out, linearised, network]
 
 
 def claims(k: Knobs) -> list[lab.Claim]:
     """No arm is faster than the large one."""
-    sgd, gd, linearised = panels(k)
+    sgd, gd, linearised, network = panels(k)
     paper = "linear regression does not have a small-vs-large gap"
     convex = "we hypothesize that the speedup is exclusive for non-convex optimization"
     first = "a small phase first is not faster"
@@ -123,6 +133,7 @@ def claims(k: Knobs) -> list[lab.Claim]:
         gd.closes("small", "large", paper, "a small set is not faster"),
         gd.closes("phased", "large", paper, first),
         linearised.closes("small", "large", convex, "a small set is not faster", kind=lab.Kind.PRIMARY),
+        network.faster("small", "large", "not stated", "where it is not convex there is a gap", kind=lab.Kind.CONTROL),
     ]
 
 

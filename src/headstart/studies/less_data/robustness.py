@@ -13,11 +13,13 @@ Measured  The restricted mean number of steps to 95% accuracy or a loss of 0.3 V
           none, both declared beforehand. The same endpoint chooses learning rates on 16 other seeds. For the last claim
           the population is trained at every rate of a grid, and the fastest of them, on the claim's own seeds and so in
           its favour, is compared with the small set at the rate that other seeds chose.
-Shrunk    As less_data/mini_and_full_batch_mlp, whose arms it shares.
+Shrunk    As less_data/mini_and_full_batch_mlp, whose arms it shares. The population has rates of 1, 1.4 and 2.1 times
+          that which its sweep chose before.
 Tried     Sigmoid networks on (20,6)- and (20,4)-parity learned nothing in 3000 to 5000 steps at rates 0.04 to 3 (two
           seeds each; small sets on (20,6), fresh samples on (20,4), also with Gaussian values). (20,3) is learned in
           about 3400 steps at 0.04, so the sigmoid panel has degree 3. In version 0.1 the first grid of the population's
-          rates began at 0.24, where it did not reach 95% in 1500 steps.
+          rates began at 0.24, where it did not reach 95% in 1500 steps; later it had 0.139 and 0.167 too, left
+          out as the paper speaks of larger rates, to pay for more seeds.
 """
 
 from dataclasses import dataclass, replace
@@ -67,7 +69,7 @@ class Knobs(Figure2Knobs):
     sigmoid_degree: int = 3
     sigmoid_steps: int = 5000
     sigmoid_rates: Rates = (0.05, 0.07)
-    population_rates: tuple[float, ...] = (0.1389, 0.2, 0.288, 0.4147)
+    population_rates: tuple[float, ...] = (0.2, 0.288, 0.4147)
 
 
 PRESETS = {
@@ -130,6 +132,7 @@ def population_arms(k: Knobs) -> list[lab.Arm]:
             run=replace(panel.run, plan=large.plan, optimizer=SGD(rate)),
             sweep=None,
             colour=lab.cold(shade, max(7, len(k.population_rates))),
+            seeds_factor=panel.seeds_factor,
         )
         for shade, rate in enumerate(k.population_rates)
     ]
@@ -230,7 +233,7 @@ STUDY = lab.Study(
     paper=PAPER_TITLE,
     figures="Fig. 2 (a-d), varied",
     presets=PRESETS,
-    minutes={"smoke": 0.2, "laptop": 5.0, "paper": 300.0},
+    minutes={"smoke": 0.2, "laptop": 8.0, "paper": 300.0},
     arms=lambda knobs: [*arms_of(swept_panels(knobs)), *population_arms(knobs)],
     claims=claims,
     figure=figure,

@@ -42,6 +42,7 @@ import numpy as np
 
 import headstart.lab as lab
 from headstart.core.errors import HeadstartError
+from headstart.studies.less_data import UNSEEN
 from headstart.studies.less_data._two_phase_results import (
     DELTA,
     BiasExponent,
@@ -113,7 +114,7 @@ class Knobs(lab.Knobs):
         return [n for n in self.fixed_samples if n <= self.dim**1.5]
 
 
-LAPTOP = Knobs(num_seeds=2048)
+LAPTOP = Knobs(num_seeds=2048, first_seed=UNSEEN)
 PAPER = Knobs(
     num_seeds=16_384,
     num_central=8192,
