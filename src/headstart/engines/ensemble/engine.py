@@ -53,7 +53,7 @@ class Ensemble:
         return frozenset(Hook)
 
     def supports(self, run: Run, device: str = "cpu") -> str | None:
-        """Every model, task and loss that torch.func can stack, with SGD or AdamW."""
+        """Every model, task and loss that torch.func can stack, with SGD or AdamW, and of which two fit into memory."""
         lowered = lower(run)
         if (without := lacking_hooks(lowered, self.hooks)) is not None:
             return without
@@ -69,7 +69,11 @@ class Ensemble:
             hash((run.model, run.task, run.loss, run.methods))
         except TypeError as error:
             return f"it groups runs by parts that can be hashed: {error}"
-        return lacking(run)
+        if (without := lacking(run)) is not None:
+            return without
+        if lowered.course.batch is not None and self.stack_size(run) == 1:
+            return "its memory takes one such member at a time, which it would train beside a copy, at twice the cost"
+        return None
 
     def group_key(self, run: Run) -> Hashable:
         """Seeds, rates, scales, starts and the details of the task may differ; shapes and courses may not."""
