@@ -11,7 +11,6 @@ import numpy as np
 import torch
 
 import headstart as hs
-from benchmarks.growing_peer import HuggingFace
 from headstart.core.state import State
 from headstart.engines import Job
 from headstart.engines.ensemble import Ensemble
@@ -169,6 +168,8 @@ class Peer(OneProcess):
     """One child after another by Hugging Face."""
 
     def __init__(self, setting: Setting, kind: str) -> None:
+        from benchmarks.growing_peer import HuggingFace  # not in processes that do without it: it takes seconds
+
         run = setting.jobs[0].run
         samples = run.task.sample(0, np.arange(16 * setting.batch, dtype=np.int64))
         batches = torch.from_numpy(samples.x).long().view(16, setting.batch, setting.length)
