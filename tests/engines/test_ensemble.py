@@ -398,6 +398,16 @@ def cohorts(monkeypatch):
     return made
 
 
+def test_members_too_large_to_share_a_stack_go_to_the_loop():
+    run = replace(RUN, plan=Online(), batch=Batch(4))
+    pair = Ensemble(memory_budget=4 * Ensemble().memory(run))
+    assert pair.stack_size(run) == 2
+    assert pair.supports(run) is None
+    single = replace(pair, memory_budget=2 * Ensemble().memory(run))
+    assert single.stack_size(run) == 1
+    assert "beside a copy" in single.supports(run)
+
+
 @pytest.mark.parametrize(
     ("plan", "batch"), [(Online(), Batch(8)), (Fixed(30), Batch(8)), (Fixed(600), FullBatch())], ids=str
 )

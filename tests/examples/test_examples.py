@@ -5,10 +5,12 @@ import math
 from functools import partial
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 
 import headstart as hs
+from headstart.data.directory import rows_folder
 
 FOLDER = Path(__file__).parents[2] / "examples"
 
@@ -127,3 +129,42 @@ def test_a_weak_table_makes_modular_addition_generalise_as_it_fits_and_shuffled_
     assert scratch.fitted < 100
     assert scratch.reached is None
     assert shuffled.reached is None
+
+
+class Letters:
+    """A tokenizer of bytes."""
+
+    def encode(self, text):
+        return list(text.encode())
+
+
+def test_a_llama_grows_by_five_operators_beside_the_one_that_does_not(capsys, monkeypatch):
+    transformers = pytest.importorskip("transformers")
+    module = example("grow")
+    config = transformers.LlamaConfig(
+        vocab_size=256, hidden_size=8, intermediate_size=16, num_hidden_layers=6, num_attention_heads=2
+    )
+    text = np.frombuffer(b"Once upon a time there was a king. " * 80, dtype=np.uint8)
+    books = {"text": text, "starts": np.array([0] * 6 + [len(text)])}  # the example reads the sixth
+    monkeypatch.setattr(module, "load_stories", lambda: (transformers.LlamaForCausalLM(config), Letters()))
+    monkeypatch.setattr(module, "open_dataset", lambda name: books)
+    found = module.main(steps=3, k=2)
+    assert [len(child.steps) for child in (*found.children, found.parent)] == [3] * 6
+    assert found.steps == 6 * 2
+    assert found.grown.model.config.num_hidden_layers == 8
+    printed = capsys.readouterr().out
+    assert "model.layers: 1 2 3 [3] 4 [4] 5 6; loss " in printed
+    assert "not grown" in printed
+
+
+@pytest.mark.slow
+def test_the_pretrained_llama_keeps_its_loss_only_under_an_operator_that_adds_nothing():
+    pytest.importorskip("transformers")
+    for name in ("stories15m", "gutenberg"):
+        if not rows_folder(name).exists():
+            pytest.skip(f"headstart data get {name}")
+    found = example("grow").main(steps=2, k=2)
+    raised = {child.operator.new: child.losses[0] - found.parent.losses[0] for child in found.children}
+    assert raised["zero_output"] == pytest.approx(0.0, abs=1e-4)
+    assert min(change for new, change in raised.items() if new != "zero_output") > 1e-3
+    assert found.parent.score < found.parent.losses[0] < 6.2

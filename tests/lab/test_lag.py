@@ -139,16 +139,19 @@ def test_a_child_that_diverges_is_never_chosen_and_the_given_model_stays():
         ({"window": 0}, "window=0"),
         ({"halving": 2}, "halving=2"),
         ({"data": [X]}, "the data have 1 batches; give more, or k=1"),
+        ({"data": 5}, "data=5.*give batches"),
         ({"validate": lambda model: "good"}, "returned 'good'"),
+        ({"validate": 0.5}, r"validate=0.5.*validate\(model\)"),
+        ({"step": None}, r"step=None.*step\(model, optimizer, batch\)"),
         ({"optimizer": torch.optim.SGD([torch.nn.Parameter(X)], 0.1)}, "not of this model"),
     ],
 )
 def test_a_bad_call_is_said_before_anything_is_trained(changes, message):
     model, optimizer = parent()
-    asked = {"optimizer": optimizer, "data": [X] * 3, "operators": SPACE, "k": 3, "validate": validate, **changes}
 
     def never(*_):
         raise AssertionError("trained")
 
+    asked = {"optimizer": optimizer, "step": never, "data": [X] * 3, "operators": SPACE, "k": 3, "validate": validate}
     with pytest.raises(hs.HeadstartError, match=message):
-        hs.lag(model, step=never, progress=Silent(), **asked)
+        hs.lag(model, progress=Silent(), **asked | changes)

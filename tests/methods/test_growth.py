@@ -98,6 +98,7 @@ def test_the_design_space_of_the_paper_has_thirty_operators():
     assert all(len(o.layer_map(12)) == 16 for o in space)
     assert hs.Grow.on_top(12, 4) in space
     assert hs.Grow.on_top(12, 4, "random") in space
+    assert hs.design_space(12, 4, new="random") == hs.design_space(12, 4, new=("random",))
 
 
 def test_the_stages_of_adaptive_stacking_have_ninety_three():

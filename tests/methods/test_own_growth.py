@@ -87,6 +87,22 @@ def test_a_grown_decoder_generates_with_its_cache_what_it_does_without(kind):
     assert torch.equal(with_cache, without)
 
 
+def test_layers_that_keep_their_place_under_another_name_follow_too(tmp_path):
+    sizes = {"vocab_size": 24, "hidden_size": 8, "num_heads": 2, "num_layers": 2, "max_position_embeddings": 16}
+    kinds = {"attention_types": [[["global", "local"], 1]], "window_size": 4}
+    model = transformers.GPTNeoForCausalLM(transformers.GPTNeoConfig(**sizes, **kinds)).eval()
+    grown = hs.grow(model, None, hs.Grow(0, 1, layers=2), batch=BATCH).model
+    assert grown.config.attention_layers == ["global", "global", "local", "local"]
+    assert [block.attn.attention.layer_id for block in grown.transformer.h] == [0, 1, 2, 3]
+    grown.save_pretrained(tmp_path)
+    read = transformers.GPTNeoForCausalLM.from_pretrained(tmp_path).eval()
+    with torch.no_grad():
+        cached, plain = (read(**BATCH, use_cache=use).logits for use in (True, False))
+        assert torch.equal(plain, grown(**BATCH, use_cache=False).logits)
+    assert torch.allclose(cached, plain, atol=1e-6)
+    assert model.config.attention_layers == ["global", "local"]
+
+
 @pytest.mark.parametrize("new", ["zero_output", "identity"])
 @pytest.mark.parametrize("kind", ["gpt2", "llama"])
 def test_silent_layers_keep_the_function_of_pre_norm_models_to_rounding(kind, new):

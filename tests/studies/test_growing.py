@@ -9,7 +9,10 @@ import pytest
 from headstart.core.errors import HeadstartError
 from headstart.core.trace import Trace, Traces
 from headstart.core.units import Cost
+from headstart.engines import choose
 from headstart.methods import Grow
+from headstart.run import Run
+from headstart.studies import find
 from headstart.studies.growing import (
     SMOKE,
     GrowingKnobs,
@@ -173,3 +176,13 @@ def test_the_rate_of_a_child_goes_on_where_that_of_its_parent_was():
     assert len(rates) == knobs.pretraining + knobs.steps
     assert np.all(np.diff(rates[knobs.warm_up :]) <= 0)
     assert rates[-1] == pytest.approx(0.1, abs=1e-3)
+
+
+@pytest.mark.parametrize("name", ["factor", "moments", "pays", "preservation", "thirty_operators", "ul2"])
+def test_what_the_papers_presets_cost_is_said_without_their_texts(name, tmp_path, monkeypatch):
+    monkeypatch.setenv("HEADSTART_DATA", str(tmp_path))
+    study = find(f"growing/{name}")
+    runs = [arm.run for arm in study.arms(study.presets["paper"]) if isinstance(arm.run, Run)]
+    engine = choose(runs[-1]).engine
+    assert engine.name == "loop"  # no two of these models fit into the memory of a stack
+    assert engine.seconds(runs[-1]) > 1e5

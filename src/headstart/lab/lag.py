@@ -21,6 +21,9 @@ from headstart.methods.own_growth import plan_growth
 if TYPE_CHECKING:
     import torch
 
+# How the functions of a user are called.
+_CALLED = {"step": "step(model, optimizer, batch)", "validate": "validate(model), which returns a loss"}
+
 
 @dataclass(frozen=True)
 class LagChild:
@@ -116,6 +119,11 @@ def lag(
         raise HeadstartError(
             f"lag(operators={operators!r}): give different operators, such as design_space(depth=12, layers=4)"
         )
+    for name, function in (("step", step), ("validate", validate)):
+        if not callable(function):
+            raise HeadstartError(f"lag({name}={function!r}): give a function, {_CALLED[name]}")
+    if not isinstance(data, Iterable):
+        raise HeadstartError(f"lag(data={data!r}): give batches, such as a list of them or a DataLoader")
     batches = list(islice(data, k))
     if len(batches) < k:
         raise HeadstartError(f"lag(k={k}): the data have {len(batches)} batches; give more, or k={len(batches)}")
@@ -163,6 +171,11 @@ class _Child:
     steps: list[int] = field(default_factory=list)
     losses: list[float] = field(default_factory=list)
     seconds: float = 0.0
+
+    @property
+    def label(self) -> str:
+        """A name for the progress bar."""
+        return self.operator.label if self.operator.layers else "not grown"
 
     def score(self, window: int) -> float:
         """The mean of the last losses; infinite if one is no number."""
@@ -219,7 +232,7 @@ class _Session:
                 self.done += 1
                 if (number + 1) % self.every == 0 or number + 1 == until:
                     self._look(child, number + 1)
-                    self.shown.update(float(self.done), child.operator.label)
+                    self.shown.update(float(self.done), child.label)
         child.seconds += time.monotonic() - began
 
     def _look(self, child: _Child, at: int) -> None:

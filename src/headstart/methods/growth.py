@@ -261,20 +261,21 @@ def design_space(
     layers: int,
     indices: Iterable[int] | None = None,
     blocks: Iterable[int] | None = None,
-    new: Iterable[NewLayers] = (NewLayers.RANDOM, NewLayers.DUPLICATE),
+    new: NewLayers | Iterable[NewLayers] = (NewLayers.RANDOM, NewLayers.DUPLICATE),
     moments: NewMoments = NewMoments.BY_KIND,
 ) -> tuple[Grow, ...]:
     """All operators that grow `depth` layers by `layers`: every index, every block that divides, every kind.
 
-    `indices` and `blocks` restrict it. The 30 of the paper's experiments are design_space(12, 4, indices=range(0, 9,
-    2)); the stages of adaptive stacking (Appendix C.1.3) are design_space(L, 4, new=("duplicate",)) for L = 4, 8, 12,
-    and with indices=range(0, L - 3, 2) for L = 16 and 20.
+    `indices`, `blocks` and `new`, one kind or several, restrict it. The 30 of the paper's experiments are
+    design_space(12, 4, indices=range(0, 9, 2)); the stages of adaptive stacking (Appendix C.1.3) are design_space(L, 4,
+    new="duplicate") for L = 4, 8, 12, and with indices=range(0, L - 3, 2) for L = 16 and 20.
     """
     check_count("design_space", "depth", depth)
     check_count("design_space", "layers", layers, maximum=depth)
     starts = range(depth - layers + 1) if indices is None else tuple(indices)
     sizes = [b for b in range(1, layers + 1) if layers % b == 0] if blocks is None else tuple(blocks)
-    found = tuple(Grow(i, b, kind, layers, moments=moments) for kind in new for i in starts for b in sizes)
+    kinds = (new,) if isinstance(new, str) else new
+    found = tuple(Grow(i, b, kind, layers, moments=moments) for kind in kinds for i in starts for b in sizes)
     for operator in found:
         operator.layer_map(depth)
     return found

@@ -10,6 +10,9 @@ from headstart.methods.find_roles import roles
 if TYPE_CHECKING:
     import torch
 
+# Under these names modules keep the number of their layer, by which Hugging Face finds its keys and values in a cache.
+_PLACE_NAMES = ("layer_idx", "layer_id")
+
 
 def module_stack(model: "torch.nn.Module", named: str | None = None) -> str:
     """The path of the ModuleList whose modules are the layers: the one named, or the only one that it can be.
@@ -113,10 +116,13 @@ def set_depth(model: "torch.nn.Module", stack: str, order: Sequence[int]) -> Non
         for name, value in list(vars(config).items()):
             if "layer" in name and isinstance(value, list) and len(value) == depth:
                 setattr(config, name, [value[i] for i in order])
+        if hasattr(config, "attention_types"):  # from which GPT-Neo makes its list anew when it is read
+            config.attention_types = [[config.attention_layers, 1]]
     around = model.get_submodule(stack.rpartition(".")[0])
     if getattr(around, "num_layers", None) == depth:
         around.num_layers = len(order)  # type: ignore[assignment]
     for place, layer in enumerate(model.get_submodule(stack).children()):
         for part in layer.modules():
-            if isinstance(getattr(part, "layer_idx", None), int):
-                part.layer_idx = place  # type: ignore[assignment]  # where its keys and values are cached
+            for name in _PLACE_NAMES:
+                if isinstance(getattr(part, name, None), int):
+                    setattr(part, name, place)

@@ -30,6 +30,7 @@ _SAMPLES_PER_SYMBOL = 32
 _MOST_MEMBERS = 512
 # Members that each fill the cache still share the dispatch of their operations: worth a factor of two at eight.
 _LEAST_MEMBERS = 8
+_TOO_LARGE = "its memory takes one such member at a time, which it would train beside a copy, at twice the cost"
 
 
 @dataclass(frozen=True)
@@ -53,7 +54,7 @@ class Ensemble:
         return frozenset(Hook)
 
     def supports(self, run: Run, device: str = "cpu") -> str | None:
-        """Every model, task and loss that torch.func can stack, with SGD or AdamW."""
+        """Every model, task and loss that torch.func can stack, with SGD or AdamW, and of which two fit into memory."""
         lowered = lower(run)
         if (without := lacking_hooks(lowered, self.hooks)) is not None:
             return without
@@ -69,7 +70,12 @@ class Ensemble:
             hash((run.model, run.task, run.loss, run.methods))
         except TypeError as error:
             return f"it groups runs by parts that can be hashed: {error}"
-        return lacking(run)
+        mini_batches = lowered.course.batch is not None
+        if mini_batches and 2 * _weight_bytes(run) > self._member_bytes:  # no need to try the model on samples
+            return _TOO_LARGE
+        if (without := lacking(run)) is not None:
+            return without
+        return _TOO_LARGE if mini_batches and self.stack_size(run) == 1 else None
 
     def group_key(self, run: Run) -> Hashable:
         """Seeds, rates, scales, starts and the details of the task may differ; shapes and courses may not."""
@@ -91,12 +97,11 @@ class Ensemble:
         """Weights with gradients and optimizer state, the test set, the largest pool, and one pass over a batch."""
         sample, held = bytes_per_sample(run)
         course, batch = lower(run).course, _largest_batch(run)
-        weights = sum(4 * prod(p.shape) for p in run.parameters)
         pools = [leg.pool.size or 0 for leg in course.legs]
         pooled = batch if course.batch is None else sum(pools) if course.adaptive else max(pools)
         rows, passed = run.task.num_test + pooled, min(batch, max(_LONGEST_PASS, _for_symbols(run)))
         curves = 128 * len(run.budget.recorded_steps())
-        return 8.0 * weights + sample * (rows + 2 * batch) + 3 * held * passed + curves
+        return _weight_bytes(run) + sample * (rows + 2 * batch) + 3 * held * passed + curves
 
     def train(self, jobs: Sequence[Job], device: str = "cpu", watch: Watch | None = None) -> Iterator[Outcome]:
         """Train the jobs, those of one group together."""
@@ -125,9 +130,14 @@ class Ensemble:
     def stack_size(self, run: Run) -> int:
         """How many members like this run go together at most: fewer in a call are slower each, more go in turn."""
         _, held = bytes_per_sample(run)
-        in_memory = self.memory_budget * 2 / 3 // self.memory(run)
+        in_memory = self._member_bytes // self.memory(run)
         in_cache = self._cache_bytes // (held * min(_largest_batch(run), _LONGEST_PASS))
         return int(max(1, min(in_memory, max(in_cache, _LEAST_MEMBERS), _MOST_MEMBERS)))
+
+    @property
+    def _member_bytes(self) -> float:
+        """What all members of a stack may take."""
+        return self.memory_budget * 2 / 3
 
     @property
     def _cache_bytes(self) -> float:
@@ -144,6 +154,11 @@ class Ensemble:
         rows = max(1, self._cache_bytes // held, min(max(shortest, _for_symbols(run)), self.memory_budget / 8 // held))
         limits = Limits(int(rows), min(_BLOCK_BYTES, self.memory_budget / 16))
         return Cohort(members, device, limits)
+
+
+def _weight_bytes(run: Run) -> float:
+    """A member's weights with gradients, optimizer state and what is made of them on the way."""
+    return 8.0 * sum(4 * prod(p.shape) for p in run.parameters)
 
 
 def _for_symbols(run: Run) -> int:
