@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import cached_property
 from math import prod
-from typing import Any
+from typing import Any, cast
 
 from headstart.core.encoding import canonical, encode, identity, settings
 from headstart.core.errors import HeadstartError, check_count, check_flag
@@ -124,13 +124,15 @@ class Best:
     """The best of several runs by the mean of their last `window` records of `score`, such as "test_loss", by `at`.
 
     Without `at`, at the end of each run's budget; where there are fewer records by then, of these. The cost of all of
-    them counts, what they share once.
+    them counts, what they share once. With `vias` each run, which starts from another, is tried through every one of
+    them in the place of its own: Best((child,), "test_loss", vias=design_space(12, 4)) is LAG over these operators.
     """
 
     runs: "tuple[Run, ...]"
     score: str
     at: Step | None = None
     window: int = field(default=1, metadata={"since": 3})
+    vias: tuple[Transformation, ...] = field(default=(), metadata={"since": 5})
 
     def __post_init__(self) -> None:
         check_count("Best", "window", self.window)
@@ -138,7 +140,10 @@ class Best:
         if not runs or not all(isinstance(run, Run) for run in runs):
             raise HeadstartError(f"Best(runs={self.runs!r}): give a sequence of Runs")
         object.__setattr__(self, "runs", tuple(run.at(0) for run in runs))
-        for run in runs:
+        object.__setattr__(self, "vias", tuple(self.vias))
+        if self.vias and not all(isinstance(run.start, From) for run in runs):
+            raise HeadstartError(f"Best(vias={self.vias!r}): its runs must start From another; leave vias out")
+        for run in self.tried:
             if not isinstance(self.score, str) or self.score not in recorded_metrics(run):
                 raise HeadstartError(f"Best(score={self.score!r}): its runs record {', '.join(recorded_metrics(run))}")
             _check_moment("Best", run, self.at)
@@ -146,7 +151,15 @@ class Best:
     @property
     def candidates(self) -> "tuple[tuple[Run, At], ...]":
         """All runs, each with its moment."""
-        return tuple((run, self.at or Step(run.budget.steps)) for run in self.runs)
+        return tuple((run, self.at or Step(run.budget.steps)) for run in self.tried)
+
+    @cached_property
+    def tried(self) -> "tuple[Run, ...]":
+        """All runs, each through every one of `vias`, if there are any."""
+        if not self.vias:
+            return self.runs
+        starts = [(run, cast(From, run.start), via) for run in self.runs for via in self.vias]
+        return tuple(replace(run, start=replace(start, via=via)) for run, start, via in starts)
 
 
 @dataclass(frozen=True)

@@ -126,6 +126,8 @@ def test_a_child_that_diverges_is_never_chosen_and_the_given_model_stays():
     assert all(torch.equal(a, b) for a, b in zip(before, model.parameters(), strict=True))
     assert torch.equal(torch.get_rng_state(), state)
     assert not optimizer.state
+    with pytest.raises(hs.HeadstartError, match="no child has a loss that is a number; lower the optimizer's"):
+        hs.lag(model, optimizer, step, data, SPACE, 0, validate=lambda _: math.nan, progress=Silent())
 
 
 @pytest.mark.parametrize(

@@ -246,6 +246,7 @@ def test_where_no_attempt_works_the_run_is_unreached(store):
         (lambda run: hs.Best((run,), "test_los"), "its runs record"),
         (lambda run: hs.Best((), "test_loss"), "sequence of Runs"),
         (lambda run: hs.Best((run,), "test_loss", at=hs.Step(21)), "budget of 20 steps"),
+        (lambda run: hs.Best((run,), "test_loss", vias=(hs.Same(),)), "must start From another"),
         (lambda run: hs.From(run, carry=True), "Carry"),
     ],
 )
@@ -291,6 +292,23 @@ def test_the_best_by_a_window_is_that_of_the_mean_of_its_last_records(store):
     assert parity_run(start=hs.From(stored)).cell == parity_run(start=hs.From(plain)).cell
     with pytest.raises(hs.HeadstartError, match=r"Best\(window=0\)"):
         hs.Best(runs, "test_loss", window=0)
+
+
+def test_one_child_through_several_transformations_is_as_many_children():
+    ways = (hs.TransferFirstLayer(), hs.Same())
+    children = tuple(parity_run(start=hs.From(parity_run(), via=way)) for way in ways)
+    short, long = hs.Best(children[:1], "test_loss", vias=ways), hs.Best(children, "test_loss")
+    assert [run.cell for run, _ in short.candidates] == [run.cell for run, _ in long.candidates]
+    assert short.candidates == long.candidates
+
+
+def test_what_a_search_in_every_stage_says_of_itself_grows_with_the_stages_and_not_with_all_that_was_tried():
+    ways, run, lengths = (hs.TransferFirstLayer(), hs.Same()) * 10, parity_run(), []
+    for _ in range(4):
+        child = parity_run(start=hs.From(run))
+        run = parity_run(start=hs.From(hs.Best((child,), "test_loss", vias=ways)))
+        lengths.append(len(run.json))
+    assert np.ptp(np.diff(lengths)) < 0.1 * lengths[0]
 
 
 def test_candidates_of_which_only_summaries_are_asked_for_can_be_searched(store):

@@ -178,7 +178,7 @@ def test_the_rate_of_a_child_goes_on_where_that_of_its_parent_was():
     assert rates[-1] == pytest.approx(0.1, abs=1e-3)
 
 
-@pytest.mark.parametrize("name", ["factor", "moments", "pays", "preservation", "thirty_operators", "ul2"])
+@pytest.mark.parametrize("name", ["factor", "moments", "pays", "preservation", "stacking", "thirty_operators", "ul2"])
 def test_what_the_papers_presets_cost_is_said_without_their_texts(name, tmp_path, monkeypatch):
     monkeypatch.setenv("HEADSTART_DATA", str(tmp_path))
     study = find(f"growing/{name}")

@@ -142,6 +142,11 @@ def lag(
         children = [_Child(operator) for operator in asked]
         best = session.search(children, rungs, lambda o: grow(model, optimizer, o, stack=stack, seed=seed))
     assert best.grown is not None
+    if not math.isfinite(best.score(window)):
+        raise HeadstartError(
+            f"lag(k={k}): after {k} steps no child has a loss that is a number; lower the optimizer's learning rate, "
+            "or look at what validate returns"
+        )
     all_steps = session.done
     seen = tuple(child.seen(window) for child in children)
     beside = None if control is None else control.seen(window)

@@ -113,17 +113,25 @@ def _score(source: Run, at: At, best: Best, store: Store) -> float:
 
 def _drawn_by_sources(run: Run, store: Store) -> int:
     """The first sample id that no run of the chain of sources drew, failed attempts included."""
-    ends = [max(known.drawn, _drawn_by_sources(source, store)) for source, _, known in tried(run, store)]
-    return max(ends, default=0)
+    waiting, ends, seen = [run], [0], set[str]()
+    while waiting:
+        for source, _, known in tried(waiting.pop(), store):
+            ends.append(known.drawn)
+            if source.cell not in seen:  # those that a search tried come from the same ones
+                seen.add(source.cell)
+                waiting.append(source)
+    return max(ends)
 
 
 def _owe(run: Run, store: Store, owed: dict[Key, Cost]) -> None:
     """Add what the sources of a run cost, and theirs; a run that several come from counts once, as far as it went."""
     for source, _, known in tried(run, store):
         key = (source.cell, source.seed)
-        if key not in owed or known.cost.steps > owed[key].steps:
+        new = key not in owed
+        if new or known.cost.steps > owed[key].steps:
             owed[key] = known.cost
-        _owe(source, store, owed)
+        if new:
+            _owe(source, store, owed)
 
 
 def _check_fit(run: Run, made: State, fresh: State) -> None:

@@ -2,8 +2,8 @@
 
 Linear maps act on all tokens of all samples as one matrix [n * T, features]: stacked with torch.func they are then
 batched products with one weight per member, never one per sample. Without norms two of them cost less in another
-order: the first block reads (F E^T + P) W^T = F (W E)^T + P W^T, where features F are fewer than the width, and the mean
-over tokens, if that is what is read, comes before the last map and not after it.
+order: the first block reads (F E^T + P) W^T = F (W E)^T + P W^T, where features F are fewer than the width, and the
+mean over tokens, if that is what is read, comes before the last map and not after it.
 """
 
 from typing import Any, NamedTuple
@@ -62,7 +62,7 @@ class _Norm(torch.nn.Module):
 
 
 class _Embedded(NamedTuple):
-    """The stream before the first block by its factors: F E^T + P, features F [n * T, f], E [width, f], P [T, width]."""
+    """The stream before the first block, F E^T + P: features F [n * T, f], E [width, f], positions P [T, width]."""
 
     features: torch.Tensor
     embedding: torch.Tensor

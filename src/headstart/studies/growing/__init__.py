@@ -131,6 +131,11 @@ def operators(k: GrowingKnobs) -> tuple[Grow, ...]:
     return design_space(k.depth, k.layers, indices=range(0, k.depth - k.layers + 1, max(1, k.layers // 2)))
 
 
+def share_left(k: GrowingKnobs) -> str:
+    """LAG's steps as a share of the training that remains."""
+    return f"{100 * k.lag / k.steps:.2g}% of what remains"
+
+
 def name_of(operator: Grow, order: int, group: str = "") -> str:
     """The arm of a child."""
     return f"{group}{operator.new}_{operator.index}_{operator.block}_{order}"
