@@ -350,11 +350,35 @@ class LossLess:
         return lab.bootstrap(lambda rows: float(values[rows].mean()), len(values))
 
 
-def draw_losses(ax: "Axes", results: lab.Results, lines: Sequence[tuple[str, tuple[str, ...]]]) -> None:
-    """The mean held-out loss over parents and arms of each line, by step after the growth."""
+def smooth_losses(results: lab.Results, arms: Sequence[str]) -> Floats:
+    """The held-out losses of every parent by record, trailing means, the mean over arms: [parents, records]."""
+    curves = np.mean([results.traces[arm].stack("test_loss", np.nan) for arm in arms], axis=0)
+    return trailing_mean(curves, results.knobs.trailing)
+
+
+def draw_differences(
+    ax: "Axes", results: lab.Results, lines: Sequence[tuple[str, tuple[str, ...]]], other: tuple[str, tuple[str, ...]]
+) -> None:
+    """By how much the loss of each line is above that of another, paired by parent, by step after the growth."""
+    steps, less = results.traces[other[1][0]][0].steps, smooth_losses(results, other[1])
     for label, arms in lines:
-        curves = np.mean([results.traces[arm].stack("test_loss", np.nan).mean(axis=0) for arm in arms], axis=0)
-        ax.plot(results.traces[arms[0]][0].steps, trailing_mean(curves, results.knobs.trailing), label=label)
+        draw_range(ax, steps, smooth_losses(results, arms) - less, label)
+    finish_differences(ax, f"held-out loss less that of {other[0]}")
+
+
+def draw_range(ax: "Axes", x: NDArray[Any], curves: Floats, label: str, colour: str | None = None) -> None:
+    """The mean curve, and the range of all: [curves, records]."""
+    (line,) = ax.plot(x, curves.mean(axis=0), label=label, color=colour)
+    ax.fill_between(x, curves.min(axis=0), curves.max(axis=0), color=line.get_color(), alpha=0.15, linewidth=0)
+
+
+def finish_differences(ax: "Axes", says: str) -> None:
+    """A line at 0, a legend below, and no room for the first tenth of the steps, where a growth has just been."""
+    lines = [np.array(line.get_data()) for line in ax.get_lines()]
+    late = np.concatenate([y[x >= x[0] + 0.1 * (x[-1] - x[0])] for x, y in lines])
+    low, high = min(0.0, late.min()), max(0.0, late.max())
+    ax.set_ylim(low - 0.3 * (high - low), high + 0.3 * (high - low))
+    ax.axhline(0.0, color="0.3", linewidth=0.8)
+    ax.set_ylabel(says)
     ax.set_xlabel("step after the growth")
-    ax.set_ylabel("held-out loss")
-    ax.legend(fontsize="x-small")
+    lab.legend_below(ax)

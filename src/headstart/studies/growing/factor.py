@@ -20,6 +20,7 @@ import numpy as np
 
 import headstart.lab as lab
 from headstart.core.units import Budget, flops_per_sample
+from headstart.lab.colours import cycle
 from headstart.methods import Grow
 from headstart.run import Run
 from headstart.studies.growing import (
@@ -30,6 +31,7 @@ from headstart.studies.growing import (
     LossLess,
     grown,
     parent,
+    smooth_losses,
 )
 
 if TYPE_CHECKING:
@@ -78,7 +80,9 @@ def arms(k: Knobs) -> list[lab.Arm]:
             rest = Budget(round((1 - share) * k.steps), record_every=k.record_every)
             run = grown(fresh(k, depth, share), operator, rest)
             found.append(lab.Arm(f"{name}_{when}", f"{depth} to {k.depth} layers, {when}", run, None))
-        found.append(lab.Arm(f"{name}_shallow", f"{depth} layers", fresh(k, depth, 1.0), None))
+        found.append(
+            lab.Arm(f"{name}_shallow", f"{depth} layer{'s' * (depth > 1)}, never grown", fresh(k, depth, 1.0), None)
+        )
     return found
 
 
@@ -121,16 +125,23 @@ def claims(k: Knobs) -> list[lab.Claim]:
 
 
 def figure(results: lab.Results, picture: "Figure") -> None:
-    """The mean held-out loss against all FLOPs."""
-    picture.set_size_inches(6, 4)
+    """The mean held-out loss against all FLOPs: colours by the layers to begin with, styles by when they grow."""
+    picture.set_size_inches(7, 4.8)
     ax = picture.subplots()
+    colours = {"scratch": "0.2"} | {name: cycle(place) for place, name in enumerate(sources(results.knobs))}
+    styles = {"early": "--", "late": "-", "shallow": ":"}
+    ends = []
     for name, arm in results.arms.items():
-        traces = results.traces[name]
-        ax.plot(traces[0].axis("flops", total=True), traces.stack("test_loss", np.nan).mean(axis=0), label=arm.label)
+        source, _, when = name.partition("_")
+        curve = smooth_losses(results, (name,)).mean(axis=0)
+        flops = results.traces[name][0].axis("flops", total=True)
+        ax.plot(flops, curve, styles.get(when, "-"), color=colours[source], label=arm.label)
+        ends.append(curve[-1])
+    low, middle = min(ends), float(np.median(ends))
+    ax.set_ylim(low - 0.2 * (middle - low), middle + 3 * (middle - low))
     ax.set_xlabel("training FLOPs, the source's included")
     ax.set_ylabel("held-out loss")
-    ax.set_ylim(top=float(np.nanmedian(traces.stack("test_loss", np.nan))) + 0.5)
-    ax.legend(fontsize="x-small")
+    lab.legend_below(ax, columns=3)
 
 
 STUDY = lab.Study(

@@ -30,9 +30,9 @@ from headstart.studies.growing import (
     SMOKE,
     Floats,
     GrowingKnobs,
-    draw_losses,
+    draw_range,
+    finish_differences,
     grown,
-    in_orders,
     losses_of,
     parent,
 )
@@ -128,16 +128,19 @@ def claims(k: Knobs) -> list[lab.Claim]:
 
 
 def figure(results: lab.Results, picture: "Figure") -> None:
-    """The mean loss by step, and by FLOPs after the growth."""
-    picture.set_size_inches(8, 3.4)
+    """The loss of every child less that of the ungrown parent at the same step, and at the same FLOPs."""
+    picture.set_size_inches(9, 4.2)
     k = results.knobs
-    by_step, by_flops = picture.subplots(1, 2)
-    lines = [(name, in_orders(k, name)) for name in (*operators(k), "ungrown")]
-    draw_losses(by_step, results, lines)
-    for label, names in lines:
-        curves = np.mean([results.traces[name].stack("test_loss", np.nan).mean(axis=0) for name in names], axis=0)
-        by_flops.plot(results.traces[names[0]][0].flops, trailing_mean(curves, k.trailing), label=label)
-    by_flops.set_xlabel("training FLOPs after the growth")
+    for ax, equal in zip(picture.subplots(1, 2), ("steps", "flops"), strict=True):
+        for name, operator in operators(k).items():
+            gaps = []
+            for order in range(k.orders):
+                pairs = zip(results.traces[f"{name}_{order}"], results.traces[f"ungrown_{order}"], strict=True)
+                for child, mine in pairs:
+                    ours, theirs = (trailing_mean(trace["test_loss"], k.trailing) for trace in (child, mine))
+                    gaps.append(ours - np.interp(child.axis(equal), mine.axis(equal), theirs))
+            draw_range(ax, child.steps, np.array(gaps), operator.label)
+        finish_differences(ax, f"loss less the ungrown parent's, equal {'FLOPs' if equal == 'flops' else 'steps'}")
 
 
 STUDY = lab.Study(

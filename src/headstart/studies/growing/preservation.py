@@ -32,7 +32,7 @@ from headstart.studies.growing import (
     SMOKE,
     Floats,
     GrowingKnobs,
-    draw_losses,
+    draw_differences,
     grown,
     losses_of,
     name_of,
@@ -49,6 +49,13 @@ FINDING = (
     "in {share} of the growths. The one that keeps the loss best at first has a relative regret of {regret_0}."
 )
 KEEPING = (NewLayers.ZERO_OUTPUT, NewLayers.IDENTITY)
+KINDS = {
+    NewLayers.DUPLICATE: "copies",
+    NewLayers.RANDOM: "random layers",
+    NewLayers.ZERO_OUTPUT: "copies that add nothing",
+    NewLayers.IDENTITY: "random ones that add nothing",
+    NewLayers.SCALED: "copies that share",
+}
 
 
 @dataclass(frozen=True)
@@ -132,17 +139,20 @@ def claims(k: Knobs) -> list[lab.Claim]:
 
 
 def figure(results: lab.Results, picture: "Figure") -> None:
-    """The mean loss of every kind, and the final loss of every child against what its growth raised."""
-    picture.set_size_inches(8, 3.4)
+    """The loss of every kind less that of copies, and the final loss of every child against what its growth raised."""
+    picture.set_size_inches(9, 4.2)
     k = results.knobs
     curves, points = picture.subplots(1, 2)
     by_kind: dict[NewLayers, list[str]] = {}
     for operator in operators(k):
         by_kind.setdefault(operator.new, []).extend(name_of(operator, order) for order in range(k.orders))
-    draw_losses(curves, results, [(str(new), tuple(names)) for new, names in by_kind.items()])
-    for new, names in by_kind.items():
+    copies = tuple(by_kind[NewLayers.DUPLICATE])
+    others = [(KINDS[new], tuple(names)) for new, names in by_kind.items() if new is not NewLayers.DUPLICATE]
+    draw_differences(curves, results, others, (KINDS[NewLayers.DUPLICATE], copies))
+    for label, names in (*others, (KINDS[NewLayers.DUPLICATE], copies)):
         first, final = ([losses_of(results, name, step).mean() for name in names] for step in (0, None))
-        points.plot(first, final, "o", markersize=4, label=str(new))
+        points.plot(first, final, "o", markersize=4, label=label)
+    lab.legend_below(points)
     points.set_xlabel("held-out loss right after the growth")
     points.set_ylabel("final loss")
 

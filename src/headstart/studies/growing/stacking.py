@@ -31,7 +31,17 @@ from headstart.measures import trailing_mean
 from headstart.methods import Grow, NewLayers, Same, design_space
 from headstart.models import Transformer
 from headstart.run import Best, Carry, From, Run
-from headstart.studies.growing import PAPER_TITLE, SMOKE, Floats, GrowingKnobs, grown, language, parent
+from headstart.studies.growing import (
+    PAPER_TITLE,
+    SMOKE,
+    Floats,
+    GrowingKnobs,
+    draw_range,
+    grown,
+    language,
+    parent,
+    smooth_losses,
+)
 from headstart.tasks import Masked
 
 if TYPE_CHECKING:
@@ -216,18 +226,18 @@ def claims(k: Knobs) -> list[lab.Claim]:
 
 def figure(results: lab.Results, picture: "Figure") -> None:
     """The mean loss of the last run of each arm, against steps of the stages and against all FLOPs."""
-    picture.set_size_inches(9, 3.4)
+    picture.set_size_inches(9, 4.2)
     k = results.knobs
     for ax, axis in zip(picture.subplots(1, 2), ("steps", "flops"), strict=True):
         for name, arm in results.arms.items():
-            curves = np.mean([trailing_mean(t["test_loss"], k.trailing) for t in results.traces[name]], axis=0)
             first = results.traces[name][0]
             x = first.axis("flops", total=True) if axis == "flops" else first.steps + k.total - ends(k)[name]
-            ax.plot(x, curves, label=arm.label)
+            draw_range(ax, x, smooth_losses(results, (name,)), arm.label)
+        finals = [losses(results, name).mean() for name in results.arms]
         ax.set_xlabel("training FLOPs, all that was tried included" if axis == "flops" else "steps of all stages")
         ax.set_ylabel("held-out loss")
-        ax.set_ylim(top=float(np.median(curves)) + 0.5)
-    ax.legend()
+        ax.set_ylim(min(finals) - 0.1, max(finals) + 0.4)
+        lab.legend_below(ax)
 
 
 PAPER = Knobs(
