@@ -169,7 +169,7 @@ def claims(k: Knobs) -> list[lab.Claim]:
                 paper=said or "overfits in the first two phases, struggles to fit later ones (Fig. 28)",
                 rule=lab.above(0.0) if side == "above" else lab.below(0.0),
                 estimate=Difference(*arms, statistic),
-                kind=primary,
+                kind=primary if said else lab.Kind.SECONDARY,
             )
             for name, what, side, said, statistic in fits
         ),
