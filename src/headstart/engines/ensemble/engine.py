@@ -30,6 +30,9 @@ _SAMPLES_PER_SYMBOL = 32
 _MOST_MEMBERS = 512
 # Members that each fill the cache still share the dispatch of their operations: worth a factor of two at eight.
 _LEAST_MEMBERS = 8
+# Seconds, fitted to Transformers of width 32 and 64 with 2 and 16 layers (`python -m benchmarks.growing` and
+# `.transformers`), and a fifth more, since both cores are busy.
+_PER_FLOP, _PER_BYTE = 1.25e-11, 7e-10
 _TOO_LARGE = "its memory takes one such member at a time, which it would train beside a copy, at twice the cost"
 
 
@@ -88,10 +91,10 @@ class Ensemble:
         return self.stack_size(run)
 
     def seconds(self, run: Run) -> float:
-        """From 18 ps per training FLOP and a share of a stack's step; evaluation counts as a third."""
-        flops, samples = lower(run).flops, samples_processed(run)
-        evaluation = len(run.budget.recorded_steps()) * run.task.num_test * flops / 3
-        return run.budget.steps * 5e-6 + 1.8e-11 * (samples * flops + evaluation)
+        """From FLOPs, bytes that a backward pass holds and a share of a stack's step; evaluation counts as a third."""
+        evaluated = len(run.budget.recorded_steps()) * run.task.num_test / 3
+        each = _PER_FLOP * lower(run).flops + _PER_BYTE * bytes_per_sample(run)[1]
+        return run.budget.steps * 5e-6 + (samples_processed(run) + evaluated) * each
 
     def memory(self, run: Run) -> float:
         """Weights with gradients and optimizer state, the test set, the largest pool, and one pass over a batch."""

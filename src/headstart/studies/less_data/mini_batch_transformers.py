@@ -17,7 +17,7 @@ Measured  The restricted mean number of steps to 95% accuracy, or to a loss of 0
           min(T, end of the run), T when the monotone fit of a seed's test curve is there. Ratios of two arms have 95%
           paired bootstraps over seeds; beside them stand the median seed and the mean curve. Within 0.95 to 1.05 there
           is no effect. The same time chooses each arm's learning rate on 8 seeds that no claim uses: a grid of ratio
-          1.2, extended until the best is inside, of at least five rates on 4 seeds, the better three on all 8; with
+          1.2, extended until the best is inside, of at least four rates on 4 seeds, the better two on all 8; with
           each beta2 of .8 .9 .95 .999 in the paper preset.
 Shrunk    Laptop: (20,3) instead of (20,6), so that pools are at most .6% of the 2^20 points and online training
           arrives; width 32 and 4 heads instead of 256 and 8, MLPs of width 64, 2000 steps, beta2 = .95, 12 seeds, 1024
