@@ -279,6 +279,7 @@ def draw_heatmap(ax: "Axes", found: Sequence[Sequence[Growth]]) -> None:
     span = (0.0, float(first.steps[end - 1]))
     shown = ax.imshow(mean, origin="lower", extent=(*span, *span), vmin=-1, vmax=1, cmap="RdBu_r")
     ax.figure.colorbar(shown, ax=ax, shrink=0.8)
+    ax.grid(visible=False)
     ax.set_title("Spearman between steps")
     ax.set_xlabel("step after the growth")
 

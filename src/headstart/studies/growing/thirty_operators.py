@@ -166,7 +166,7 @@ def figure(results: lab.Results, picture: "Figure") -> None:
     found, k = growths(results), results.knobs
     draw_against_final(start, found[0][0], 0)
     draw_against_final(later, found[0][0], k.lag)
-    start.legend()
+    start.legend(loc="lower right")
     draw_heatmap(heatmap, found)
     draw_by_step(with_final, found, spearman, "Spearman")
     with_final.set_title("Spearman with the final loss")

@@ -212,7 +212,7 @@ def figure(results: lab.Results, picture: "Figure") -> None:
     (start, heatmap, with_final), (regret, one, two) = picture.subplots(2, 3)
     found, k = growths(results), results.knobs
     draw_against_final(start, found[0][0], 0)
-    start.legend()
+    start.legend(loc="lower right")
     draw_heatmap(heatmap, found)
     draw_by_step(with_final, found, spearman, "Spearman")
     with_final.set_title("Spearman with the final loss")
