@@ -124,8 +124,8 @@ class Best:
     """The best of several runs by the mean of their last `window` records of `score`, such as "test_loss", by `at`.
 
     Without `at`, at the end of each run's budget; where there are fewer records by then, of these. The cost of all of
-    them counts, what they share once. With `vias` each run, which starts from another, is tried through every one of
-    them in the place of its own: Best((child,), "test_loss", vias=design_space(12, 4)) is LAG over these operators.
+    them counts, what they share once. With `vias` a run is tried through each of them in the place of its own:
+    of growth operators this is LAG.
     """
 
     runs: "tuple[Run, ...]"
@@ -143,23 +143,17 @@ class Best:
         object.__setattr__(self, "vias", tuple(self.vias))
         if self.vias and not all(isinstance(run.start, From) for run in runs):
             raise HeadstartError(f"Best(vias={self.vias!r}): its runs must start From another; leave vias out")
-        for run in self.tried:
+        for run, _ in self.candidates:
             if not isinstance(self.score, str) or self.score not in recorded_metrics(run):
                 raise HeadstartError(f"Best(score={self.score!r}): its runs record {', '.join(recorded_metrics(run))}")
             _check_moment("Best", run, self.at)
 
-    @property
-    def candidates(self) -> "tuple[tuple[Run, At], ...]":
-        """All runs, each with its moment."""
-        return tuple((run, self.at or Step(run.budget.steps)) for run in self.tried)
-
     @cached_property
-    def tried(self) -> "tuple[Run, ...]":
-        """All runs, each through every one of `vias`, if there are any."""
-        if not self.vias:
-            return self.runs
-        starts = [(run, cast(From, run.start), via) for run in self.runs for via in self.vias]
-        return tuple(replace(run, start=replace(start, via=via)) for run, start, via in starts)
+    def candidates(self) -> "tuple[tuple[Run, At], ...]":
+        """All runs, each through every one of `vias` if there are any, and each with its moment."""
+        pairs = [(run, via) for run in self.runs for via in self.vias]
+        runs = [replace(run, start=replace(cast(From, run.start), via=via)) for run, via in pairs] or self.runs
+        return tuple((run, self.at or Step(run.budget.steps)) for run in runs)
 
 
 @dataclass(frozen=True)
@@ -401,7 +395,6 @@ def higher_is_better(run: Run, metric: str) -> bool:
 
 def reached(run: Run, at: Reaches, values: Mapping[str, float]) -> bool:
     """Whether a record is at the target or better. Losses are better when lower."""
-    if at.metric not in values:
+    if (last := values.get(at.metric)) is None:
         raise HeadstartError(f"{at}: runs of this task record {', '.join(sorted(values))}")
-    last = values[at.metric]
     return bool(last >= at.value if higher_is_better(run, at.metric) else last <= at.value)
