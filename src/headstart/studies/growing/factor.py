@@ -154,7 +154,7 @@ STUDY = lab.Study(
         "laptop": Knobs(),
         "paper": Knobs(**{**BERT, "depth": 16, "steps": 600_000}),
     },
-    minutes={"smoke": 0.1, "laptop": 10.0, "paper": 3e8},
+    minutes={"smoke": 0.1, "laptop": 7.0, "paper": 3e8},
     arms=arms,
     claims=claims,
     figure=figure,

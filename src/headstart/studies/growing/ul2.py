@@ -237,7 +237,7 @@ STUDY = lab.Study(
     paper=PAPER_TITLE,
     figures="Fig. 5.4, Tables 5.2, C.1",
     presets={"smoke": Knobs(**{**SMOKE, "orders": 1, "length": 12}, cloze=16), "laptop": Knobs(), "paper": PAPER},
-    minutes={"smoke": 0.1, "laptop": 8.0, "paper": 2e9},
+    minutes={"smoke": 0.1, "laptop": 10.0, "paper": 2e9},
     arms=arms,
     claims=claims,
     figure=figure,
