@@ -14,7 +14,7 @@ from headstart.core.signature import Signature
 from headstart.core.state import State
 from headstart.core.streams import Stream
 from headstart.core.trace import Status, Summary, Trace, Traces
-from headstart.core.units import Batch, Budget, Cost, FullBatch
+from headstart.core.units import Batch, Budget, Cost, FullBatch, Settled
 from headstart.lab import (
     Area,
     Arm,
@@ -254,8 +254,8 @@ __all__ = [
     "Placement", "Plan", "Positions", "Precision", "Prefix", "Preservation", "Probe", "ProbeVerdict", "Problem",
     "ProductOf", "RandomLabels", "RateOf", "Reaches", "Readout", "Recorded", "Relabel", "Relu", "ResNet", "Results",
     "Role", "Roles", "Rows", "Run", "Same", "SampledBias", "Samples", "Scale", "Schedule", "SecondsRatio", "Series",
-    "Share", "Sign", "Signature", "Signs", "SingleIndex", "Site", "Spans", "Split", "StabilityReport", "State",
-    "Status", "Step", "StepDecay", "Store", "Stream", "Study", "Summary", "SwapRow", "Sweep", "Tanh", "Task",
+    "Settled", "Share", "Sign", "Signature", "Signs", "SingleIndex", "Site", "Spans", "Split", "StabilityReport",
+    "State", "Status", "Step", "StepDecay", "Store", "Stream", "Study", "Summary", "SwapRow", "Sweep", "Tanh", "Task",
     "Text", "ThresholdFilter", "TimeGap", "TimeGapRatio", "TimeRatio", "TimeToTarget", "TotalCostRatio", "Trace",
     "Traces", "TransferEmbedding", "TransferFirstLayer", "TransferredEmbedding", "Transformation", "Transformer",
     "TwoSet", "Typical", "Validation", "Vectors", "Verdict", "View", "WarmUp", "WarmUpStableDecay", "When",

@@ -17,13 +17,14 @@ from headstart.core.roles import Parameter
 from headstart.core.streams import Stream, check_seed, words
 from headstart.core.trace import html_table
 from headstart.core.units import Batch, Budget, FullBatch
+from headstart.fit import check_fit
 from headstart.losses import Loss
 from headstart.methods import Method, Same, Transformation
 from headstart.methods.site import Checked
 from headstart.models import Model, Weights
 from headstart.optimizers import SGD, Optimizer
 from headstart.plans import Plan
-from headstart.tasks import Rows, Task
+from headstart.tasks import Task
 
 # Cells are hashed under this number; those of version 0.1 had none, so the two never meet.
 FORMAT = 2
@@ -203,6 +204,10 @@ def _check_moment(owner: str, run: "Run", at: At | None) -> None:
         raise HeadstartError(f"{owner}(at={at!r}): give a moment, such as Step(100){metric}")
     if isinstance(at, Step) and at.step > run.budget.steps:
         raise HeadstartError(f"{owner}(at={at}): the source run has a budget of {run.budget.steps} steps")
+    if not isinstance(at, Reaches) and run.budget.settled is not None:
+        raise HeadstartError(
+            f"{owner}(at={at}): the source run ends once it is settled, maybe before; leave settled out of its budget"
+        )
     if isinstance(at, Reaches) and at.metric not in recorded_metrics(run):
         raise HeadstartError(f"{owner}(at={at}): the source run records {', '.join(recorded_metrics(run))}")
 
@@ -240,7 +245,7 @@ class Run:
         assert self.parameters  # a model that does not fit says so here
         for method in self.methods:
             method.check_parameters(self.parameters)
-        _check_pools(self)
+        check_fit(self.task, self.plan, self.batch, self.budget)
         if isinstance(self.start, From):
             _check_start(self, self.start)
 
@@ -326,39 +331,6 @@ def _check_parts(run: Run) -> None:
         raise HeadstartError(f"Run(methods={run.methods!r}): give a tuple of methods, such as (LayerScale(...),)")
     if run.precision not in list(Precision):
         raise HeadstartError(f"Run(precision={run.precision!r}): choose {' or '.join(Precision)}")
-
-
-def _check_pools(run: Run) -> None:
-    """Raise where the plan asks for samples that the task does not have, or for a metric that goes the other way."""
-    course, metric = run.plan.course(run.batch, run.budget.steps), run.task.metrics[0]
-    kind, task = type(run.plan).__name__, type(run.task).__name__
-    rises = metric.higher_is_better
-    if any(leg.target is not None and leg.falling == rises for leg in course.legs):
-        raise HeadstartError(
-            f"Run(plan={kind}(...)): it waits for a metric to {'fall' if rises else 'rise'}, and the {metric.name} of "
-            f"{task} {'rises' if rises else 'falls'}; use {kind}(falling={not rises})"
-        )
-    finite = run.task.num_train if isinstance(run.task, Rows) else None
-    if finite is not None and course.aside is not None:
-        raise HeadstartError(
-            f"Run(plan={kind}(...)): its second batches take samples that no first batch has, and {task} has "
-            f"{finite} training rows and no others; use a plan without roles"
-        )
-    for leg in course.legs:
-        size = leg.pool.size
-        if size is None and course.batch is None and run.task.population_size is None:
-            raise HeadstartError(
-                f"Run(batch=FullBatch(), plan={run.plan}): {run.task} has no finite population to take in "
-                "one batch; use Fixed(size=...) or Batch(...)"
-            )
-        if finite is None or (size is None and course.batch is None):
-            continue
-        if size is None or leg.pool.first + size > finite:
-            asked = "fresh samples without end" if size is None else f"{leg.pool.first + size} samples"
-            raise HeadstartError(
-                f"Run(plan={kind}(...)): it asks for {asked}, and {task} has {finite} training rows; use "
-                f"Fixed(size={finite}), or FullBatch() with Online()"
-            )
 
 
 def _check_start(run: Run, start: From) -> None:

@@ -24,6 +24,7 @@ LEVELS = {
     "methods": 4,
     "measures": 4,
     "theory": 4,
+    "fit": 4.5,
     "run": 5,
     "engines": 6,
     "lab": 7,

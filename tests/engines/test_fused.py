@@ -164,6 +164,9 @@ def gradient(run):
     return {name: start[name].astype(np.float64) - value for name, value in end.items()}
 
 
+POLYNOMIALS = (Activation.QUADRATIC, Activation.HE2, Activation.HE3, Activation.HE4)
+
+
 @settings(max_examples=80, deadline=None)
 @given(
     index=st.booleans(),
@@ -179,6 +182,8 @@ def gradient(run):
 )
 def test_gradients_are_those_of_autograd(index, dim, width, depth, bias, activation, loss, batch, whole, seed):
     task = SingleIndex(dim, Hermite(2)) if index else Parity(dim, 1 + dim // 3)
+    if activation in POLYNOMIALS:
+        depth = min(depth, 2)  # polynomials of polynomials lose the digits that are compared, or overflow
     run = Run(
         task,
         MLP(width, depth, activation, bias),

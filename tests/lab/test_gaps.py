@@ -189,6 +189,14 @@ def test_a_run_that_diverged_has_the_pace_of_the_others_and_counts_with_the_hori
     assert found.arrivals == 0.5
 
 
+def test_seconds_of_runs_that_end_when_settled_are_refused():
+    results = made(s=[(20, 30)] * 2, l=[(20, 60)] * 2)
+    arm = results.arms["s"]
+    ending = replace(arm, run=replace(arm.run, budget=replace(arm.run.budget, settled=hs.Settled(0.95))))
+    with pytest.raises(hs.HeadstartError, match=r"arm 's' end once they are settled"):
+        hs.SecondsRatio("s", "l", 0.95)(replace(results, arms={**results.arms, "s": ending}))
+
+
 def test_a_share_of_runs_has_an_exact_interval():
     results = made(a=[(20, 30), (20, None), (20, None), (20, None)])
     found = hs.Share("a", lambda trace: trace["test_accuracy"][-1] > 0.9)(results)

@@ -76,6 +76,7 @@ def test_a_tiny_gpt2_gets_a_verdict_and_a_recipe_that_runs_when_pasted():
     assert left["problem"].test_metric(left["model"], left["batch"]) > -3
 
 
+@pytest.mark.slow
 def test_batches_of_dicts_train_a_language_model_by_its_own_loss():
     pytest.importorskip("transformers")
     outcome = hs.probe("probed_problems:tiny_gpt2", **QUICK | {"steps": 40, "rates": (1.0,)}, target=-5.2)

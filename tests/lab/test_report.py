@@ -152,6 +152,17 @@ def test_other_readings_of_a_time_stand_beside_it(tmp_path):
     assert f"| another look | not reached [1, ∞]<br>{small} | none |" in page
 
 
+@pytest.mark.parametrize(
+    ("minutes", "said"),
+    [(4.83, "4.8 minutes on"), (0.0, "under 0.1 minutes beside runs shared with other studies on")],
+)
+def test_a_study_whose_runs_others_made_does_not_say_that_it_took_no_time(tmp_path, minutes, said):
+    with hs.open_store(tmp_path / "s.sqlite") as store:
+        outcome = conduct(STUDY, "laptop", STUDY.knobs(), store, Silent())
+    report = {**outcome.report, "minutes": minutes}
+    assert said in write_report(STUDY, outcome.results, report, tmp_path / "results")[1].read_text()
+
+
 def test_a_page_without_a_finding_and_without_primary_claims_is_as_before(reported):
     old = replace(STUDY, finding="", claims=lambda k: [replace(c, kind=hs.Kind.SECONDARY) for c in STUDY.claims(k)])
     page, _ = reported(old)

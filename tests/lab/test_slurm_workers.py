@@ -66,6 +66,7 @@ def same(traces, run):
             assert np.array_equal(one[name], two[name]), name
 
 
+@pytest.mark.slow
 def test_runs_end_with_the_same_numbers_though_a_worker_is_killed_and_then_the_coordinator(store):
     run = parity_run(**LONG)
     with start(store) as pool:

@@ -81,6 +81,7 @@ def python(code, tmp_path, **env):
     return subprocess.run([sys.executable, "script.py"], cwd=tmp_path, env=env, capture_output=True, text=True)
 
 
+@pytest.mark.slow
 def test_every_module_imports_where_names_that_only_posix_has_are_missing(tmp_path):
     done = python(WITHOUT_POSIX, tmp_path)
     assert done.returncode == 0, done.stderr
@@ -102,6 +103,7 @@ def watched(tmp_path):
     return {"PYTHONPATH": path, "HEADSTART_STORE": str(tmp_path / "store.sqlite")}, told
 
 
+@pytest.mark.slow
 def test_a_study_runs_and_is_shown_with_every_connection_refused(tmp_path):
     env, told = watched(tmp_path)
     done = python(STUDY, tmp_path, **env)

@@ -49,6 +49,7 @@ def test_every_mup_arm_has_base_width_one_and_every_width_of_the_paper_is_there(
     assert {run.model.width for name, run in mup.items() if "index" in name} == {64, 1024}
 
 
+@pytest.mark.slow
 def test_alpha_is_chosen_on_the_selection_seeds_and_the_claim_uses_that_panel(tmp_path):
     knobs = STUDY.knobs("smoke")
     with hs.open_store(tmp_path / "s.sqlite") as store:

@@ -93,6 +93,7 @@ def test_studies_of_networks_take_the_same_pairs_so_that_a_store_computes_them_o
         assert all(own[name] == shared[name] for name in common)
 
 
+@pytest.mark.slow
 def test_the_paper_preset_of_networks_is_table_2_1():
     part = networks.computed(networks.STUDY.presets["paper"], {})["2b_15000_0_0"]
     assert (part.run.optimizer.lr, part.run.optimizer.momentum, part.run.batch.size) == (0.1, 0.9, 128)

@@ -19,7 +19,7 @@ def made_up(study, knobs, times, later=64):
     for name, arm in arms.items():
         steps = np.array(arm.run.budget.recorded_steps())
         curve = np.where(steps >= times.get(name, later), 1.0, 0.5)
-        curves = {"test_accuracy": curve, "train_accuracy": np.ones(len(steps))}
+        curves = {"test_accuracy": curve, "train_accuracy": np.ones(len(steps)), "train_loss": -steps}
         traces[name] = hs.Traces(tuple(hs.Trace(arm.run.cell, seed, steps, steps, steps, curves) for seed in range(3)))
     summaries = {name: [summarise(arms[name].run, trace) for trace in traces[name]] for name in arms}
     return hs.Results(arms, summaries, traces, {}, knobs)

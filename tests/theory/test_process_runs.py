@@ -51,6 +51,7 @@ def test_it_starts_where_a_run_of_the_chain_with_that_number_does():
     assert np.allclose(found.gram[0, 0], START[1], rtol=0, atol=1e-12)
 
 
+@pytest.mark.slow
 def test_runs_of_the_chain_share_the_start_of_a_path_and_are_those_of_simulate():
     chain = ReducedSGD(Committee(Erf(), 2), Erf(), 200, 20, 0.3, num_neurons=2)
     part = RecoveryRuns(chain, 3, 2, record=(0, 2), start=START)

@@ -34,9 +34,10 @@ class Trace:
 
     `steps` counts optimizer steps, `samples` the samples in all gradients so far with repeats (compute), `flops` the
     training FLOPs; all begin at 0. `before` is what the runs it started from had cost by then, failed attempts and
-    searches included. A diverged run keeps what it recorded before its loss ceased to be finite. `measured` is what
-    measures saw on the way, by the measure: "step" int64[moments] and arrays [moments, ...] by name. `settings` are
-    those of its Run, flat: "optimizer.lr" is a number, "optimizer" the name of a class.
+    searches included. A diverged run keeps what it recorded before its loss ceased to be finite, and one that settled
+    repeats its last record. `measured` is what measures saw on the way, by the measure: "step" int64[moments] and
+    arrays [moments, ...] by name. `settings` are those of its Run, flat: "optimizer.lr" is a number, "optimizer" the
+    name of a class.
     """
 
     cell: str

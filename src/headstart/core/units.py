@@ -1,7 +1,7 @@
 """Units of training: steps, samples processed (compute) and FLOPs."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from math import prod
 
 from headstart.core.errors import HeadstartError, check_count
@@ -26,13 +26,34 @@ class FullBatch:
 
 
 @dataclass(frozen=True)
+class Settled:
+    """The last `records` records of the task's leading test metric are all at `value` or better."""
+
+    value: float
+    records: int = 3
+
+    def __post_init__(self) -> None:
+        number = isinstance(self.value, int | float) and not isinstance(self.value, bool)
+        if not number or not abs(self.value) < float("inf"):
+            raise HeadstartError(f"Settled(value={self.value!r}): give a finite number to reach, such as 0.95")
+        check_count("Settled", "records", self.records, minimum=2)
+
+
+@dataclass(frozen=True)
 class Budget:
-    """How long a run may train, in optimizer steps, and every how many steps it records (and at the last)."""
+    """How long a run may train, in optimizer steps, and every how many steps it records (and at the last).
+
+    With `settled` a run ends where it is, and its later records repeat the last one, with samples and FLOPs as if it
+    had gone on: enough where all that is asked is when it gets to a target, and most of such runs is what comes after.
+    """
 
     steps: int = 1000
     record_every: int = 20
+    settled: Settled | None = field(default=None, metadata={"since": 6})
 
     def __post_init__(self) -> None:
+        if self.settled is not None and not isinstance(self.settled, Settled):
+            raise HeadstartError(f"Budget(settled={self.settled!r}): give Settled(value), or None")
         check_count("Budget", "steps", self.steps, maximum=_MOST_STEPS)
         check_count("Budget", "record_every", self.record_every)
         num = self.steps // self.record_every

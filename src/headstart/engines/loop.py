@@ -15,8 +15,9 @@ from headstart.core.samples import Samples
 from headstart.core.state import State
 from headstart.core.units import FullBatch
 from headstart.engines.engine import Job, Outcome, Watch
+from headstart.engines.lockstep import train_together
 from headstart.engines.lower import Lowered, first_buffers, lower, samples_processed
-from headstart.engines.member import Member, train_together
+from headstart.engines.member import Member
 from headstart.engines.views import rewritten
 from headstart.losses import Loss
 from headstart.methods import Hook, fix_statistics

@@ -1,36 +1,28 @@
-"""One job under way: its records, kept moments and checkpoint; and how members go from record to record.
+"""One job under way: its records, kept moments and checkpoint. Every engine shares this."""
 
-Every engine shares this; each keeps its own way to advance.
-"""
-
-import time
 import warnings
-from bisect import bisect_right
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from headstart.core.encoding import canonical, encode
 from headstart.core.files import replacing
 from headstart.core.state import Arrays, State, load_arrays, save_arrays
 from headstart.core.trace import Status, Trace
 from headstart.core.units import Cost
-from headstart.engines.engine import Interrupted, Job, Listens, Outcome, Watch
+from headstart.engines.engine import Job, Outcome
 from headstart.engines.lower import Lowered, lower
-from headstart.engines.views import Seen, view_of
+from headstart.engines.views import Seen
 from headstart.plans import Place
 from headstart.run import At, Reaches, Run, Step, reached, recorded_metrics
 
 _FORMAT = "headstart checkpoint 2"
 # A loss this many times the first one does not come back: the network is dead or about to overflow.
 _LOST = 1e4
-# Every member has a checkpoint file, synced to disk, so larger groups write theirs more seldom.
-_FILES_AT_A_TIME = 32
 # Makes the State at step 0 of a lowered run, from the State that a `From` gave, or afresh.
 Begin = Callable[[Lowered, State | None], State]
 
@@ -150,6 +142,25 @@ class Member:
         """What its steps took so far."""
         return Cost(self.step, self.samples, self.samples * self.lowered.flops, self.seconds)
 
+    @property
+    def settled(self) -> bool:
+        """Whether its budget says that it has arrived and may end."""
+        when = self.run.budget.settled
+        if when is None or len(self.rows) < when.records:
+            return False
+        metric = self.run.task.metrics[0]
+        column, sign = self.names.index(f"test_{metric.name}"), 1 if metric.higher_is_better else -1
+        return all(sign * row[column] >= sign * when.value for row in self.rows[-when.records :])
+
+    def hold(self) -> None:
+        """Repeat its last record to the end of its budget; samples go on as between the last two."""
+        (before, step), (less, samples) = self.steps[-2:], self.compute[-2:]
+        each = (samples - less) // (step - before)
+        ahead = [later for later in self.run.budget.recorded_steps() if later > step]
+        self.steps += ahead
+        self.compute += [samples + each * (later - step) for later in ahead]
+        self.rows += [self.rows[-1]] * len(ahead)
+
     def outcome(self, status: Status) -> Outcome:
         """The trace and the kept states."""
         run = self.run
@@ -251,134 +262,3 @@ def _warn_once(folder: Path, said: str) -> None:
 def _warn_of(folder: Path, error: OSError) -> None:
     """Say once for each folder and reason that a run has no checkpoint."""
     _warn_once(folder, error.strerror or str(error))
-
-
-class Lockstep(Protocol):
-    """Members at one step, as an engine trains them together. Members are numbered as they were given."""
-
-    def evaluate(self, active: Sequence[int]) -> NDArray[np.float64]:
-        """A record of each of these members at the present step: float64[active, names]."""
-        ...
-
-    def advance(self, active: Sequence[int], step: int, until: int) -> int:
-        """Train from `step` to `until`; returns the samples in the gradients of one member."""
-        ...
-
-    def place(self, member: int) -> Place:
-        """Where a member stands on its course."""
-        ...
-
-    def state(self, member: int) -> State:
-        """A copy of a member's weights, buffers, moments and hooks, with the optimizer's own steps."""
-        ...
-
-    def saved(self, member: int) -> State:
-        """What its checkpoint holds: its state, or less where the engine makes the rest again."""
-        ...
-
-    def retain(self, active: Sequence[int]) -> None:
-        """Only these go on; the others may be dropped."""
-        ...
-
-
-def together(members: Sequence[Member]) -> list[list[Member]]:
-    """Members that may go in lockstep: at one step, with as many records, fresh ids from the same one on.
-
-    Where metrics decide, members may stand on different legs of their course; else they may not.
-    """
-    groups: dict[Any, list[Member]] = {}
-    for member in members:
-        place = member.place._replace(seed=0)
-        alike = place.fresh if member.lowered.course.adaptive else place
-        groups.setdefault((member.step, len(member.rows), alike), []).append(member)
-    return list(groups.values())
-
-
-def train_together(
-    members: Sequence[Member], lockstep: Lockstep, watch: Watch | None, checkpoint_seconds: float
-) -> Iterator[tuple[int, Outcome]]:
-    """Train members from record to record to the end of their budget; yields each with its index as it ends.
-
-    A member whose record says that it diverged ends there. Where the watch says stop, everyone writes a checkpoint.
-    """
-    clock = saved = time.monotonic()
-    every = checkpoint_seconds * max(1.0, len(members) / _FILES_AT_A_TIME)
-    first, active = members[0], list(range(len(members)))
-    step, end = first.step, first.run.budget.steps
-    recorded = set(first.run.budget.recorded_steps())
-    asked = {at.step for m in members for at in m.job.keep if isinstance(at, Step)}
-    stops = sorted(recorded.union(asked, *(seen.due for m in members for seen in m.seen), {end}))
-    while True:
-        if step in recorded and step not in first.steps[-1:]:
-            going = []
-            for number, row in zip(active, lockstep.evaluate(active).tolist(), strict=True):
-                member = members[number]
-                member.place = lockstep.place(number)
-                if member.record(row):
-                    going.append(number)
-                else:
-                    yield member.index, member.outcome(Status.DIVERGED)
-            now = time.monotonic()
-            for number in active:
-                members[number].seconds += (now - clock) / len(active)
-            clock, active = now, going
-            if not active:
-                return
-            lockstep.retain(active)
-            first = members[active[0]]
-            _look(members, active, lockstep)
-            if isinstance(watch, Listens) and watch.due():
-                for number in active:
-                    watch.hear(members[number].index, members[number].cost, members[number].latest)
-            answers = [watch(members[number].index, step) for number in active] if watch else []
-            stop = any(answers)
-            if (stop or now - saved > every) and step < end:
-                for number in active:
-                    if members[number].job.checkpoint is not None:
-                        members[number].save(lockstep.saved(number))
-                saved = time.monotonic()
-                if stop:
-                    raise Interrupted
-        else:
-            _look(members, active, lockstep)
-        if step == end:
-            break
-        until = stops[bisect_right(stops, step)]
-        samples = lockstep.advance(active, step, until)
-        for number in active:
-            members[number].step = until
-            members[number].samples += samples
-        step = until
-    for number in active:
-        yield members[number].index, members[number].outcome(Status.FINISHED)
-
-
-def _look(members: Sequence[Member], active: Sequence[int], lockstep: Lockstep) -> None:
-    """Keep the state of every member at each moment asked for that has come, and let measures look that are due."""
-    for number in active:
-        member = members[number]
-        moments = member.wanted() if len(member.kept) < len(member.job.keep) else []
-        due = [seen for seen in member.seen if seen.is_due(member.step)]
-        if moments or due:
-            member.place = lockstep.place(number)
-            state = member.full(lockstep.state(number))
-            member.kept |= dict.fromkeys(moments, state)
-        if due:
-            view = view_of(member.lowered, member.place, member.step, state, member.initial)
-            for seen in due:
-                seen.look(view)
-
-
-def in_order(ended: Iterator[tuple[int, Outcome]]) -> Iterator[Outcome]:
-    """Outcomes in the order of their indices, each as soon as it may; after a stop, all that are there."""
-    waiting: dict[int, Outcome] = {}
-    following = 0
-    try:
-        for index, outcome in ended:
-            waiting[index] = outcome
-            while following in waiting:
-                yield waiting.pop(following)
-                following += 1
-    except Interrupted:
-        yield from (waiting[index] for index in sorted(waiting))
-        raise

@@ -134,6 +134,8 @@ class SecondsRatio:
     def _axes(self, results: Results, arm: str) -> NDArray[np.float64]:
         """The seconds at each record, [seeds, records]."""
         traces = results.traces[arm]
+        if results.arms[arm].run.budget.settled is not None:
+            raise HeadstartError(f"SecondsRatio: runs of arm {arm!r} end once they are settled; leave that out")
         finished = [t.seconds / t.steps[-1] for t in traces if t.status is Status.FINISHED]
         if not finished:
             raise HeadstartError(f"SecondsRatio: no run of arm {arm!r} finished, so its seconds per step are not known")

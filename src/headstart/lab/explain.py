@@ -54,6 +54,7 @@ def _rows(study: Study, knobs: Any, store: Store, counted: Counted) -> list[dict
                 "runs": runs,
                 "stored": sum(len(store.seeds(cell.cell, arm.keep) & set(its)) for cell, its in cells),
                 "seconds_a_run": round(choice.engine.seconds(arm.run), 2),
+                "settles": arm.run.budget.settled is not None,
                 "megabytes_a_run": round(choice.engine.memory(arm.run) / 2**20, 1),
             }
         )
@@ -67,6 +68,7 @@ def _rows(study: Study, knobs: Any, store: Store, counted: Counted) -> list[dict
                 "runs": 1,
                 "stored": int(store.has_computed(part)),
                 "seconds_a_run": round(part.seconds, 2),
+                "settles": False,
                 "megabytes_a_run": None,
             }
         )
@@ -81,6 +83,8 @@ def print_explanation(rows: list[dict[str, Any]], jobs: int, console: Any) -> No
 
     total = sum(row["runs"] * row["seconds_a_run"] for row in rows)
     said = f"about {total / jobs / 60:.1f} minutes on {jobs} cores from an empty store, extended sweeps aside"
+    if any(row["settles"] for row in rows):
+        said += " and runs to the end, which those that settle do not take"
     table = Table(box=box.ROUNDED)
     studies = list(dict.fromkeys(row["study"] for row in rows))
     if len(studies) > 1:

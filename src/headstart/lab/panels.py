@@ -57,7 +57,7 @@ class Panel:
     """Arms that share a run but for plan and methods, the grid their sweeps begin with, and the target to reach.
 
     Without a grid they keep the run's rate. `of` is the time to the target that its claims compare; the restricted mean
-    chooses the rates too. `tries` and `rungs` are those of the sweeps.
+    chooses the rates too. `tries`, `rungs` and `spacing`, the ratio of neighbours, are its sweeps'.
     """
 
     name: str
@@ -71,6 +71,7 @@ class Panel:
     of: Typical = Typical.RESTRICTED_MEAN
     tries: int = 8
     rungs: tuple[int, ...] = ()
+    spacing: float = 1.2
 
     def arm(self, line: str) -> str:
         """The name of a line's arm in the study."""
@@ -97,7 +98,7 @@ class Panel:
         if self.rates is None:
             return None
         score = TimeToTarget(self.target) if self.of is Typical.RESTRICTED_MEAN else Area()
-        return rates(*self.rates, beta2=self.beta2, score=score, tries=self.tries, rungs=self.rungs)
+        return rates(*self.rates, self.spacing, self.beta2, score=score, tries=self.tries, rungs=self.rungs)
 
     def arms(self) -> list[Arm]:
         """The arms of the study."""

@@ -104,10 +104,14 @@ def _page(study: Study, report: Mapping[str, Any], picture: str) -> str:
     return (
         f"# {'Draft: ' if report.get('draft') else ''}{study.title}\n\n{opening}"
         f"{report['paper']}, {report['figures']}. `{command}`, {seeds_of(report)}, "
-        f"{report['minutes']:.1f} minutes on {report['machine']}, commit {report['commit']}.\n\n"
+        f"{_minutes(report['minutes'])} on {report['machine']}, commit {report['commit']}.\n\n"
         f"![{study.title}]({picture})\n\n{_claims(report['claims'])}\n\n"
         f"{choices_table(report['choices'])}```text\n{study.doc.strip()}\n```\n"
     )
+
+
+def _minutes(minutes: float) -> str:
+    return f"{minutes:.1f} minutes" if minutes >= 0.05 else "under 0.1 minutes beside runs shared with other studies"
 
 
 def _draft(report: Mapping[str, Any]) -> str:

@@ -12,11 +12,11 @@ from headstart.core.samples import Samples
 from headstart.core.signature import Signature
 from headstart.core.streams import Stream
 from headstart.data import Dataset, open_dataset, source
-from headstart.tasks.rows import row_numbers
+from headstart.tasks.rows import TrainingRows, row_numbers
 
 
 @dataclass(frozen=True)
-class Images:
+class Images(TrainingRows):
     """`train` rows of a set's training images, and `test` rows of its test images, drawn anew by every seed.
 
     `name` is a set of the data directory: "mnist", "cifar10", "svhn" or one of your own. `headstart data get NAME`
@@ -66,11 +66,6 @@ class Images:
     def num_test(self) -> int:
         """The number of test rows."""
         return self.test
-
-    @property
-    def population_size(self) -> int:
-        """The number of training rows: the population that a full batch takes."""
-        return self.train
 
     @property
     def _form(self) -> tuple[tuple[int, ...], int]:
@@ -146,10 +141,6 @@ class Images:
             k = self.shrink
             values = values.reshape(num, channels, height // k, k, width // k, k).mean(axis=(3, 5), dtype=np.float32)
         return (values - mean) / std
-
-    def population(self, seed: int, ids: NDArray[np.int64] | None = None) -> Samples:
-        """All training rows, or those with these ids."""
-        return self.sample(seed, np.arange(self.train) if ids is None else ids)
 
 
 def _checked_groups(groups: tuple[tuple[int, ...], ...]) -> tuple[tuple[int, ...], ...]:

@@ -11,14 +11,14 @@ from headstart.core.metric import Metric, class_accuracy
 from headstart.core.samples import Samples
 from headstart.core.signature import Signature
 from headstart.core.streams import Stream, integers, normals
-from headstart.tasks.rows import row_numbers
+from headstart.tasks.rows import TrainingRows, row_numbers
 
 # How much of the pattern of a class is in its images, in units of the noise along it.
 _STRENGTH = 2.0
 
 
 @dataclass(frozen=True)
-class MadeImages:
+class MadeImages(TrainingRows):
     """`train` and `test` of `rows` images [channels, side, side], dealt by the seed as those of real data are.
 
     Row r is x = xi + 2 u_k with unit patterns u_1, u_2, ..., one per class, k uniform and xi standard normal, and its
@@ -57,11 +57,6 @@ class MadeImages:
         return self.test
 
     @property
-    def population_size(self) -> int:
-        """The number of training rows: the population that a full batch takes."""
-        return self.train
-
-    @property
     def signature(self) -> Signature:
         """Pixels to one score per class."""
         return Signature((self.channels, self.side, self.side), outputs=(self.classes,))
@@ -86,7 +81,3 @@ class MadeImages:
         x = (noise + _STRENGTH * patterns[hidden]).astype(np.float32)
         scores = np.einsum("np,cp->nc", x.astype(np.float64), patterns)
         return Samples(x.reshape(len(x), *self.signature.inputs), scores.argmax(axis=1))
-
-    def population(self, seed: int, ids: NDArray[np.int64] | None = None) -> Samples:
-        """All training rows, or those with these ids."""
-        return self.sample(seed, np.arange(self.train) if ids is None else ids)

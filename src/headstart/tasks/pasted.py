@@ -8,12 +8,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headstart.core.errors import HeadstartError, check_count, check_nonnegative
-from headstart.core.metric import Metric
 from headstart.core.samples import Samples
 from headstart.core.signature import Signature
 from headstart.core.streams import Stream, normals, uniforms
 from headstart.data import open_dataset
-from headstart.tasks.rows import Rows
+from headstart.tasks.rows import Rows, RowsOfTask
 from headstart.tasks.task import Task
 
 # Of the noise stream: uniforms that place an image and choose its background; normals come after. Test rows have ids
@@ -88,7 +87,7 @@ class Distractors:
 
 
 @dataclass(frozen=True)
-class Pasted:
+class Pasted(RowsOfTask):
     """The images of `task` on backgrounds of `side` x `side` times `strength`; labels are those of the images.
 
     `background` is GaussianNoise(), Photographs() or Distractors(task); `strength` 0 is black, and of noise its
@@ -130,21 +129,6 @@ class Pasted:
         return int(self.task.num_test)
 
     @property
-    def population_size(self) -> int:
-        """The number of training rows: the population that a full batch takes."""
-        return self.num_train
-
-    @property
-    def losses(self) -> tuple[str, ...]:
-        """Those of the task."""
-        return tuple(self.task.losses)
-
-    @property
-    def metrics(self) -> tuple[Metric, ...]:
-        """Those of the task."""
-        return tuple(self.task.metrics)
-
-    @property
     def signature(self) -> Signature:
         """Pixels to what the task asks for."""
         channels, *sides = self.task.signature.inputs
@@ -172,10 +156,6 @@ class Pasted:
         if self.placement is Placement.CORNER:
             return _choices(seed, keys, 0, 2, 2) * np.array(most)
         return np.stack([_choices(seed, keys, k, 1, most[k] + 1)[:, 0] for k in range(2)], axis=1)
-
-    def population(self, seed: int, ids: NDArray[np.int64] | None = None) -> Samples:
-        """All training rows, or those with these ids."""
-        return self.sample(seed, np.arange(self.num_train) if ids is None else ids)
 
 
 def _choices(seed: int, keys: NDArray[np.int64], first: int, num: int, high: int) -> NDArray[np.int64]:

@@ -1,11 +1,15 @@
 """Finite data: rows that the seed deals out to training and to evaluation, never to both."""
 
-from typing import Protocol, runtime_checkable
+from abc import ABC, abstractmethod
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
 
 from headstart.core.errors import HeadstartError
+from headstart.core.metric import Metric
+from headstart.core.samples import Samples
+from headstart.core.signature import Signature
 from headstart.core.streams import Stream, permute
 
 # The permutation of the rows has an id of the task stream to itself; tasks draw their teachers from small ids.
@@ -29,6 +33,49 @@ class Rows(Protocol):
     def num_test(self) -> int:
         """The number of test rows."""
         ...
+
+
+class TrainingRows(ABC):
+    """What a task of rows has by its training rows alone, to inherit."""
+
+    @property
+    @abstractmethod
+    def num_train(self) -> int:
+        """The number of training rows."""
+
+    @abstractmethod
+    def sample(self, seed: int, ids: NDArray[np.int64], stream: Stream = Stream.DATA) -> Samples:
+        """The training rows with these ids or, of the evaluation stream, the test rows."""
+
+    @property
+    def population_size(self) -> int:
+        """The number of training rows: the population that a full batch takes."""
+        return self.num_train
+
+    def population(self, seed: int, ids: NDArray[np.int64] | None = None) -> Samples:
+        """All training rows, or those with these ids."""
+        return self.sample(seed, np.arange(self.num_train) if ids is None else ids)
+
+
+class RowsOfTask(TrainingRows):
+    """What a task of rows has by the `task` that they come from, too."""
+
+    task: Any
+
+    @property
+    def losses(self) -> tuple[str, ...]:
+        """Those of the task."""
+        return tuple(self.task.losses)
+
+    @property
+    def signature(self) -> Signature:
+        """That of the task."""
+        return self.task.signature
+
+    @property
+    def metrics(self) -> tuple[Metric, ...]:
+        """Those of the task."""
+        return tuple(self.task.metrics)
 
 
 def row_numbers(

@@ -7,16 +7,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headstart.core.errors import HeadstartError, check_count
-from headstart.core.metric import Metric
 from headstart.core.samples import Samples
-from headstart.core.signature import Signature
 from headstart.core.streams import Stream
-from headstart.tasks.rows import row_numbers
+from headstart.tasks.rows import RowsOfTask, row_numbers
 from headstart.tasks.task import Task
 
 
 @dataclass(frozen=True)
-class Split:
+class Split(RowsOfTask):
     """A task with an exact population, `train` of whose points are for training and the others for evaluation.
 
     `train` is a fraction, or a number of points; each seed draws its own split. Evaluation takes all other points, or
@@ -63,33 +61,9 @@ class Split:
         """The number of test points."""
         return self._num_rows - self.num_train if self.test is None else self.test
 
-    @property
-    def losses(self) -> tuple[str, ...]:
-        """Those of the task."""
-        return tuple(self.task.losses)
-
-    @property
-    def signature(self) -> Signature:
-        """That of the task."""
-        return self.task.signature
-
-    @property
-    def metrics(self) -> tuple[Metric, ...]:
-        """Those of the task."""
-        return tuple(self.task.metrics)
-
-    @property
-    def population_size(self) -> int:
-        """The number of training points: the population that a full batch takes."""
-        return self.num_train
-
     def _rows(self, seed: int, ids: NDArray[np.int64], stream: Stream) -> NDArray[np.int64]:
         return row_numbers("Split", seed, ids, stream, self.num_train, self.num_test, self._num_rows)
 
     def sample(self, seed: int, ids: NDArray[np.int64], stream: Stream = Stream.DATA) -> Samples:
         """The training points with these ids or, of the evaluation stream, the test points."""
         return self.task.population(seed, self._rows(seed, ids, stream))
-
-    def population(self, seed: int, ids: NDArray[np.int64] | None = None) -> Samples:
-        """All training points, or those with these ids."""
-        return self.sample(seed, np.arange(self.num_train) if ids is None else ids)

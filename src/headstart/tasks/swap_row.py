@@ -7,11 +7,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headstart.core.errors import HeadstartError, check_count, check_flag
-from headstart.core.metric import Metric
 from headstart.core.samples import Samples, joined
-from headstart.core.signature import Signature
 from headstart.core.streams import Stream, check_seed, integers
-from headstart.tasks.rows import Rows, check_ids
+from headstart.tasks.rows import Rows, RowsOfTask, check_ids
 
 # Ids of the task stream from which a pair draws: teachers have small ids, the permutation of the rows has 2^62.
 _PLACE_ID, _ROW_ID = 2**61, 2**61 + 1
@@ -34,7 +32,7 @@ def draw_swap(pair: int, num_train: int, num_test: int) -> Swap:
 
 
 @dataclass(frozen=True)
-class SwapRow:
+class SwapRow(RowsOfTask):
     """S' of the pair number `pair`: the training rows S of a task, row i of which is exchanged for the test row z.
 
     The pair draws S (the rows of a task are dealt without replacement), z and i; it takes the place of the seed in the
@@ -82,26 +80,6 @@ class SwapRow:
         """The number of test rows: those of the task, or one less."""
         return int(self.task.num_test) - (not self.z_in_test)
 
-    @property
-    def losses(self) -> tuple[str, ...]:
-        """Those of the task."""
-        return tuple(self.task.losses)
-
-    @property
-    def signature(self) -> Signature:
-        """That of the task."""
-        return self.task.signature
-
-    @property
-    def metrics(self) -> tuple[Metric, ...]:
-        """Those of the task."""
-        return tuple(self.task.metrics)
-
-    @property
-    def population_size(self) -> int:
-        """The number of training rows: the population that a full batch takes."""
-        return self.num_train
-
     def sample(self, seed: int, ids: NDArray[np.int64], stream: Stream = Stream.DATA) -> Samples:
         """The rows of S or S' with these ids or, of the evaluation stream, the test rows; the seed changes nothing."""
         swap, testing = self.swap, stream is Stream.EVALUATION
@@ -115,7 +93,3 @@ class SwapRow:
         order = np.arange(len(ids))
         order[here] = len(ids)  # z stands after the rows
         return joined([rows, self.task.sample(self.pair, np.array([swap.test_row]), Stream.EVALUATION)])[order]
-
-    def population(self, seed: int, ids: NDArray[np.int64] | None = None) -> Samples:
-        """All training rows, or those with these ids."""
-        return self.sample(seed, np.arange(self.num_train) if ids is None else ids)

@@ -7,16 +7,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headstart.core.errors import HeadstartError, check_count
-from headstart.core.metric import Metric
 from headstart.core.samples import Samples
-from headstart.core.signature import Signature
 from headstart.core.streams import Stream
-from headstart.tasks.rows import Rows, check_ids
+from headstart.tasks.rows import Rows, RowsOfTask, check_ids
 from headstart.tasks.task import Task
 
 
 @dataclass(frozen=True)
-class Validation:
+class Validation(RowsOfTask):
     """The first `train` training samples of a task to train on, and the next `test` of them to evaluate on.
 
     Where others train on Fixed(train + test) of the task itself, both parts are samples that they train on, and none
@@ -51,32 +49,8 @@ class Validation:
         """The number of samples to evaluate on."""
         return self.test
 
-    @property
-    def losses(self) -> tuple[str, ...]:
-        """Those of the task."""
-        return tuple(self.task.losses)
-
-    @property
-    def signature(self) -> Signature:
-        """That of the task."""
-        return self.task.signature
-
-    @property
-    def metrics(self) -> tuple[Metric, ...]:
-        """Those of the task."""
-        return tuple(self.task.metrics)
-
-    @property
-    def population_size(self) -> int:
-        """The number of samples to train on, which a full batch takes."""
-        return self.train
-
     def sample(self, seed: int, ids: NDArray[np.int64], stream: Stream = Stream.DATA) -> Samples:
         """The task's training samples with these ids or, of the evaluation stream, those `train` further on."""
         testing = stream is Stream.EVALUATION
         ids = check_ids("Validation", ids, self.test if testing else self.train, testing)
         return self.task.sample(seed, ids + self.train * testing)
-
-    def population(self, seed: int, ids: NDArray[np.int64] | None = None) -> Samples:
-        """All samples to train on, or those with these ids."""
-        return self.sample(seed, np.arange(self.train) if ids is None else ids)

@@ -8,9 +8,10 @@ from headstart.core.units import FullBatch
 from headstart.engines.engine import Job, Outcome, Watch
 from headstart.engines.ensemble.cohort import Cohort, Limits
 from headstart.engines.ensemble.network import bytes_per_sample, is_weighted, lacking
+from headstart.engines.lockstep import in_order, together, train_together
 from headstart.engines.loop import check_device, each_within, one_thread
 from headstart.engines.lower import lacking_hooks, lower, samples_processed
-from headstart.engines.member import Member, in_order, together, train_together
+from headstart.engines.member import Member
 from headstart.methods import Hook
 from headstart.optimizers import SGD, AdamW
 from headstart.run import Run

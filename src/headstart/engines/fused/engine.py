@@ -12,8 +12,9 @@ from headstart.core.units import FullBatch
 from headstart.engines.engine import Job, Outcome, Watch
 from headstart.engines.fused.layout import Layout, group_key, is_population, padded, sphere_of, uses_tables
 from headstart.engines.fused.targets import target_of
+from headstart.engines.lockstep import in_order, together, train_together
 from headstart.engines.lower import lacking_hooks, lower, samples_processed
-from headstart.engines.member import Member, in_order, together, train_together
+from headstart.engines.member import Member
 from headstart.losses import MSE, Correlation, Hinge, Logistic
 from headstart.methods import Hook
 from headstart.models import MLP

@@ -7,9 +7,10 @@ from math import prod
 
 from headstart.core.errors import HeadstartError
 from headstart.engines.engine import Job, Outcome, Watch
+from headstart.engines.lockstep import in_order, train_together
 from headstart.engines.loop import check_device, each_within, one_thread
 from headstart.engines.lower import lacking_hooks, lower, samples_processed
-from headstart.engines.member import Member, in_order, train_together
+from headstart.engines.member import Member
 from headstart.engines.span.first import BLOCK, begin, first_layer
 from headstart.engines.span.rows import SpanRows, num_rows
 from headstart.engines.span.training import Training

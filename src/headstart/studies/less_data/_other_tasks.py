@@ -10,7 +10,7 @@ from headstart.losses import MSE, CrossEntropy
 from headstart.models import Vectors
 from headstart.plans import Online, Phase, Phases, Plan
 from headstart.studies.less_data import ACCURACY, RELATIVE_LOSS
-from headstart.studies.less_data._transformers import SWEEP, AdamKnobs, decoder, transformer, transformer_run
+from headstart.studies.less_data._transformers import AdamKnobs, decoder, transformer, transformer_run
 from headstart.tasks import Hermite, InContextRegression, ModularArithmetic, SingleIndex
 
 # Fractions of the online samples, and epochs over each or shares of the steps: they fill the online budget exactly.
@@ -62,10 +62,10 @@ class IndexKnobs(AdamKnobs):
         # The square of a cubic has heavy tails, so that it takes twice the points.
         task = SingleIndex(self.index_dim, Hermite(3), num_test=2 * self.num_test)
         model = transformer(self.index_size, tokens=Vectors(self.index_patch))
-        run = transformer_run(task, model, MSE(), self.index_steps, batch=Batch(self.index_batch))
+        run = transformer_run(task, model, MSE(), self.index_steps, self.relative_loss, batch=Batch(self.index_batch))
         first = Phases((Phase(fraction=0.005, steps=self.index_first_steps), Phase()))
         lines, title = lines or small_and_online(first, "small pool, then fresh"), f"single index, d = {self.index_dim}"
-        return Panel("index", title, run, self.index_rates, lines, self.relative_loss, beta2=self.beta2, **SWEEP)
+        return Panel("index", title, run, self.index_rates, lines, self.relative_loss, **self.sweeps)
 
 
 @dataclass(frozen=True)
@@ -104,8 +104,9 @@ class ContextKnobs(AdamKnobs):
         lengths = [max(1, round(share * self.context_steps)) for share in CONTEXT_SHARES[:-1]]
         first = [Phase(fraction=f, steps=s) for f, s in zip(FRACTIONS, lengths, strict=False)]
         lines = small_and_online(Phases((*first, Phase(fraction=FRACTIONS[-1]))), "4 phases")
-        title, run = f"in-context regression, {self.context}", transformer_run(task, model, MSE(), self.context_steps)
-        return Panel("context", title, run, self.context_rates, lines, self.context_loss, beta2=self.beta2, **SWEEP)
+        title = f"in-context regression, {self.context}"
+        run = transformer_run(task, model, MSE(), self.context_steps, self.context_loss)
+        return Panel("context", title, run, self.context_rates, lines, self.context_loss, **self.sweeps)
 
 
 @dataclass(frozen=True)
@@ -136,11 +137,8 @@ class ModularKnobs(AdamKnobs):
 
     def modular_panel(self, lines: tuple[Line, ...] | None = None) -> Panel:
         """A decoder. Four pools, against fresh numbers."""
-        task = ModularArithmetic(*self.modular, num_test=self.num_test)
-        run = transformer_run(task, decoder(self.modular_size), CrossEntropy(), self.modular_steps)
-        lines, title = (
-            lines or small_and_online(FOUR_PHASES, "4 phases"),
-            "addition below {} mod {}".format(*self.modular),
-        )
-        accuracy = self.modular_accuracy
-        return Panel("modular", title, run, self.modular_rates, lines, accuracy, beta2=self.beta2, **SWEEP)
+        task, target = ModularArithmetic(*self.modular, num_test=self.num_test), self.modular_accuracy
+        run = transformer_run(task, decoder(self.modular_size), CrossEntropy(), self.modular_steps, target)
+        lines = lines or small_and_online(FOUR_PHASES, "4 phases")
+        title = "addition below {} mod {}".format(*self.modular)
+        return Panel("modular", title, run, self.modular_rates, lines, target, **self.sweeps)

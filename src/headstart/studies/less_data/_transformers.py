@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import headstart.lab as lab
-from headstart.core.units import Batch, Budget
+from headstart.core.units import Batch, Budget, Settled
 from headstart.lab.panels import Line, Panel
 from headstart.losses import Logistic
 from headstart.models import Readout, Transformer
@@ -27,13 +27,18 @@ from headstart.studies.less_data import ACCURACY, UNSEEN
 from headstart.tasks import Parity, Task
 
 NUM_RECORDS = 40
-# Every sweep tries at least four rates on 4 seeds, and the better two on all 8.
-SWEEP: dict[str, Any] = {"tries": 4, "rungs": (4,)}
 # "Comparable", "mild" and "remains" are ratios of times in here, declared before any run.
 SIMILAR = lab.Within(2 / 3, 3 / 2)
 SEEDS: dict[str, dict[str, Any]] = {
     "smoke": {"num_seeds": 2, "num_selection_seeds": 1, "beta2": (), "num_test": 256},
-    "laptop": {"num_seeds": 12, "first_seed": UNSEEN, "num_selection_seeds": 8, "beta2": (), "num_test": 1024},
+    "laptop": {
+        "num_seeds": 32,
+        "first_seed": UNSEEN,
+        "num_selection_seeds": 8,
+        "beta2": (),
+        "spacing": 1.44,
+        "num_test": 1024,
+    },
     "paper": {"num_seeds": 32, "num_selection_seeds": 8},
 }
 # Of parity, fractions of the online samples and epochs over each: they fill the online budget exactly.
@@ -54,22 +59,31 @@ def decoder(size: tuple[int, int, int, int], **options: Any) -> Transformer:
     return transformer(size, causal=True, readout=Readout.LAST, **options)
 
 
-def transformer_run(task: Task, model: Transformer, loss: Any, steps: int, **options: Any) -> Run:
-    """AdamW with beta2 = .95 and batches of 32; plans are those of arms, and rates too, unless they are not swept."""
-    budget = Budget(steps, record_every=max(8, steps // NUM_RECORDS))
+def transformer_run(task: Task, model: Transformer, loss: Any, steps: int, target: float, **options: Any) -> Run:
+    """AdamW with beta2 = .95 and batches of 32; plans are those of arms, and rates too, unless they are not swept.
+
+    It ends with three records in a row at the target, since all claims are on when it gets there.
+    """
+    budget = Budget(steps, record_every=max(8, steps // NUM_RECORDS), settled=Settled(target))
     settings = {"optimizer": AdamW(5e-3, beta2=0.95), "batch": Batch(32), **options}
     return Run(task, model, Online(), loss, budget=budget, **settings)
 
 
 @dataclass(frozen=True)
 class AdamKnobs(lab.Knobs):
-    """The values of beta2 that every sweep of a learning rate tries, none keeping .95; and how many test points.
+    """The beta2 that every sweep tries, none keeping .95, the ratio of neighbouring rates, and how many test points.
 
     A class of knobs for a task has the paper's settings as its defaults, and others by preset in `SMALLER`.
     """
 
     beta2: tuple[float, ...] = (0.8, 0.9, 0.95, 0.999)
+    spacing: float = 1.2
     num_test: int = 4096
+
+    @property
+    def sweeps(self) -> dict[str, Any]:
+        """At least four rates on 4 seeds, and the better half of them on all."""
+        return {"beta2": self.beta2, "spacing": self.spacing, "tries": 4, "rungs": (4,)}
 
 
 def presets(kind: type, **own: Mapping[str, Any]) -> dict[str, Any]:
@@ -111,14 +125,14 @@ class ParityKnobs(AdamKnobs):
         """An encoder, one of two symbols per token; options are the model's."""
         task = Parity(*self.parity, num_test=self.num_test)
         model, optimizer = transformer(self.size, **options), AdamW(self.rate, beta2=0.95)
-        return transformer_run(task, model, Logistic(), self.steps, optimizer=optimizer)
+        return transformer_run(task, model, Logistic(), self.steps, self.accuracy, optimizer=optimizer)
 
     def parity_panel(
         self, name: str = "parity", title: str = "", lines: tuple[Line, ...] | None = None, run: Run | None = None
     ) -> Panel:
         """The three arms, or others."""
         lines, run, title = lines or self.three_arms(), run or self.parity_run(), title or f"{self.parity}-parity"
-        return Panel(name, title, run, self.rates, lines, self.accuracy, beta2=self.beta2, **SWEEP)
+        return Panel(name, title, run, self.rates, lines, self.accuracy, **self.sweeps)
 
     @property
     def pool(self) -> int:

@@ -13,19 +13,21 @@ Setting   AdamW (beta1 .9), batch 32 (single index: 128), two layers, no layer n
               .005 .02 .05 .1 for .1 .1 .1 .7 of the steps, against fresh sequences.
           (d) Modular addition of digits, decoder, cross-entropy: the same pools for 20 5 4 6 epochs, against online.
           The paper states neither normalisation, positions, readout, MLP width, weight decay nor (N, p, base).
-Measured  The restricted mean number of steps to 95% accuracy, or to a loss of 0.3 Var(y): the mean over seeds of
-          min(T, end of the run), T when the monotone fit of a seed's test curve is there. Ratios of two arms have 95%
-          paired bootstraps over seeds; beside them stand the median seed and the mean curve. Within 0.95 to 1.05 there
-          is no effect. The same time chooses each arm's learning rate on 8 seeds that no claim uses: a grid of ratio
-          1.2, extended until the best is inside, of at least four rates on 4 seeds, the better two on all 8; with
-          each beta2 of .8 .9 .95 .999 in the paper preset.
+Measured  The restricted mean number of steps to 95% accuracy, or to a loss of 0.3 Var(y): the mean over seeds of min(T,
+          end of the run), T when the monotone fit of a seed's test curve is there. Ratios of two arms have 95% paired
+          bootstraps over seeds; beside them stand the median seed and the mean curve. Within 0.95 to 1.05 there is no
+          effect. A run ends with three records in a row at the target and counts as staying there: with runs to the end
+          the mean times of all thirteen arms were the same, but for one that differed by a step. The same time chooses
+          each arm's learning rate on 8 seeds that no claim uses: a grid of ratio 1.2, extended until the best is
+          inside, of at least four rates on 4 seeds, the better half on all 8; with each beta2 of .8 .9 .95 .999 in the
+          paper preset.
 Shrunk    Laptop: (20,3) instead of (20,6), so that pools are at most .6% of the 2^20 points and online training
-          arrives; width 32 and 4 heads instead of 256 and 8, MLPs of width 64, 2000 steps, beta2 = .95, 12 seeds, 1024
-          test points. (16,4) with width 64 and 4000 steps beside it. The other tasks have width 32 and MLPs of 64:
-          single index d = 16, batch 64, 1600 steps, 200 of them in the first phase; in-context regression 2 features,
-          8 examples, 3000 steps; addition below 100 modulo 3 in base 10, 4000 steps: all four digits matter, and there
-          are 10,000 pairs, of which online training sees each 13 times. Desk: (20,6), width 128, MLPs of 512,
-          40,000 steps, 4 seeds, all arms at one rate, which was not piloted: is the sign the same?
+          arrives; width 32 and 4 heads instead of 256 and 8, MLPs of width 64, 2000 steps, beta2 = .95, 32 seeds, 1024
+          test points, rates at ratios of 1.44. (16,4) with width 64 and 4000 steps beside it. The other tasks have
+          width 32 and MLPs of 64: single index d = 16, batch 64, 1600 steps, 200 of them in the first phase; in-context
+          regression 2 features, 8 examples, 3000 steps; addition below 100 modulo 3 in base 10, 4000 steps: all four
+          digits matter, and there are 10,000 pairs, of which online training sees each 13 times. Desk: (20,6), width
+          128, MLPs of 512, 40,000 steps, 4 seeds, all arms at one rate, which was not piloted: is the sign the same?
 Tried     On other seeds, 8 each, at the best of a few rates. (20,3): online 1019 steps (8 arrive, 1.4e-3), 100 epochs
           462 (8, 2.8e-3), 6 phases 788 (7). (16,4), 5000 steps: 1844 (7), 672, 1250. (20,4): online arrives in 1 of 8
           in 8000 steps. (10,6), version 0.1: online saw each of 1024 points 94 times and learned nothing at any rate.
@@ -34,7 +36,10 @@ Tried     On other seeds, 8 each, at the best of a few rates. (20,3): online 101
           steps; modulo 3 below 1000 in base 32 or as one symbol, and below 256 in base 16, in 3000 to 4000. Below 100
           modulo 7: 0.72 after 4000. Below 100 modulo 3: 1438 steps (3 of 3 at 1e-3; 1 of 3 at 3e-3), with four phases
           1795 (3 of 3 at 1e-3), so that no gap is expected. Where the modulus is the base only last digits matter: 204,
-          437 and 799 steps modulo 7, 11 and 17 at 1e-3, and 0.98 after 2000 modulo 31 at 3e-3.
+          437 and 799 steps modulo 7, 11 and 17 at 1e-3, and 0.98 after 2000 modulo 31 at 3e-3. A first run of this
+          preset had 12 seeds and rates at ratios of 1.2, eleven for each arm of parity: 6 phases over online 0.54
+          [0.44, 0.73], single index 1.29 [1.14, 1.44], in context 0.96 [0.78, 1.19], addition 1.00 [0.78, 1.25]. For
+          intervals that decide there are 32 now.
 """
 
 from dataclasses import dataclass, replace
@@ -119,7 +124,7 @@ STUDY = lab.Study(
     paper=PAPER_TITLE,
     figures="Fig. 1 (a-d)",
     presets=PRESETS,
-    minutes={"smoke": 0.1, "laptop": 31.0, "desk": 190.0, "paper": 100_000.0},
+    minutes={"smoke": 0.1, "laptop": 24.0, "desk": 190.0, "paper": 100_000.0},
     arms=lambda knobs: arms_of(panels(knobs)),
     claims=claims,
     figure=figure,

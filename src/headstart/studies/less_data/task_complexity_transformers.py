@@ -75,7 +75,7 @@ STUDY = lab.Study(
     paper=PAPER_TITLE,
     figures="Fig. 10b",
     presets=presets(Knobs, smoke={"easier_dim": 3}),
-    minutes={"smoke": 0.1, "laptop": 7.0, "paper": 100_000.0},
+    minutes={"smoke": 0.1, "laptop": 2.0, "paper": 100_000.0},
     arms=lambda knobs: arms_of(panels(knobs)),
     claims=claims,
     figure=figure,
