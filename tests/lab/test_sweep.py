@@ -421,6 +421,52 @@ def test_halving_goes_on_with_the_better_half_on_twice_the_seeds_at_the_full_bud
     assert sum(max(seeds) for seeds in seen.values()) == planned == 48
 
 
+def seen_by(num_seeds):
+    """What so many seeds see: few of them that rates near 0.155 are best, all of them that 0.45 is."""
+
+    def look(score, run, seeds):
+        best = 0.155 if len(seeds) < num_seeds else 0.45
+        area = 0.9 - 0.1 * abs(np.log(run.optimizer.lr / best))
+        return Scored(-area, area, 0.0, None, len(seeds))
+
+    return look
+
+
+def test_a_best_rate_that_only_all_seeds_show_at_the_end_of_the_grid_has_its_neighbours_tried():
+    search, look = search_of(hs.rates(0.1, 0.17, tries=4, rungs=(2,)), seeds=range(8)), seen_by(8)
+    search.learn(look)
+    while not search.explored:
+        search.learn(look)
+    search.narrow()
+    while not search.done:
+        assert all(len(seeds) == 8 for _, seeds in search.needed())
+        search.learn(look)
+    tuned = search.tuned()
+    assert tuned.inside
+    assert min(rates_of(tuned)) < tuned.rate < max(rates_of(tuned))
+    assert abs(np.log(tuned.rate / 0.45)) <= np.log(1.2) / 2 + 1e-3
+
+    # An arm that it is compared with is raised to as many tries, on all seeds.
+    tries = search.num_tries + 2
+    search.raise_to(tries)
+    assert not search.done
+    assert [len(seeds) for _, seeds in search.needed()] == [8, 8]
+    search.learn(look)
+    assert search.done
+    assert search.num_tries == tries
+    assert search.tuned().values == tuned.values
+
+
+def test_halving_ends_inside_with_as_many_tries_for_all_that_are_compared(tmp_path):
+    sweep = hs.rates(0.1, 0.2, tries=4, rungs=(1,))
+    study = two_arms(small=sweep, large=hs.rates(0.3, 0.5, tries=4, rungs=(1,)))
+    with hs.open_store(tmp_path / "store.sqlite") as store:
+        tuned = conduct(study, "laptop", study.knobs(), store, Silent()).results.tuned
+    assert len({len(each.tries) for each in tuned.values()}) == 1
+    assert all(each.inside for each in tuned.values() if each.learned)
+    assert any(each.learned for each in tuned.values())
+
+
 def test_halving_stopped_in_the_middle_goes_on_where_it_was(tmp_path):
     class Killed(BaseException):
         pass

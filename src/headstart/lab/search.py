@@ -46,6 +46,11 @@ def best_first(scores: Mapping[K, Scored], score: Score, metric: Metric) -> list
     return sorted(found, key=lambda key: (found[key], key))
 
 
+def is_flat(scores: Mapping[K, Scored], score: Score, metric: Metric) -> bool:
+    """Whether all scores are the same, as of runs that begin at the target, so that other rates say nothing more."""
+    return len(set(numbers(scores, score, metric).values())) == 1 < len(scores)
+
+
 @dataclass
 class Grid:
     """The rates of one combination of other values, extended until the best is inside and `least` were tried."""
@@ -92,11 +97,20 @@ class Grid:
         if self.rate is None:
             return
         self.wanted |= self._more(self.rate)
-        if not self.needed and len(self.scores) < self.least:
-            # As many as the sweep should try: those nearest to the best.
-            near = sorted(range(self.best - self.least, self.best + self.least), key=lambda i: abs(i - self.best))
-            self.wanted |= set([i for i in near if i not in self.wanted][: self.least - len(self.scores)])
-        if self.needed and len(self.scores) > max(self.least, len(self.rate.indices)) + _MOST_EXTENSIONS:
+        if not self.needed:
+            self.wanted |= self.nearest(self.best)
+        if self.needed:
+            self.check_length()
+
+    def nearest(self, index: int) -> set[int]:
+        """As many new candidates as the sweep should still try: those nearest to this one."""
+        near = sorted(range(index - self.least, index + self.least), key=lambda i: abs(i - index))
+        missing = 0 if self.rate is None else max(0, self.least - len(self.scores))
+        return set([i for i in near if i not in self.scores][:missing])
+
+    def check_length(self) -> None:
+        """Raise where the best rate is still at the end of the grid after all the extensions there may be."""
+        if self.rate is not None and len(self.scores) > max(self.least, len(self.rate.indices)) + _MOST_EXTENSIONS:
             raise HeadstartError(
                 f"the sweep {self.rate} was extended by {_MOST_EXTENSIONS} rates and its best, "
                 f"{self.rate.value(self.best)}, is still at the end of the grid; start it elsewhere"
@@ -110,16 +124,16 @@ class Grid:
         if not self.learns:
             near = {*range(-_BELOW, 0, 2), rate.indices[-1] + _ABOVE}
             return set(_FAR) if near <= self.scores.keys() else near
-        # Where all scores are the same, such as those of runs that begin at the target, lower rates say nothing more.
-        flat = len(set(numbers(self.scores, self.score, self.metric).values())) == 1 < len(self.scores)
-        return set() if flat else {self.best - 1, self.best + 1}
+        return set() if is_flat(self.scores, self.score, self.metric) else {self.best - 1, self.best + 1}
 
 
 class Search:
     """The sweep of one arm under way.
 
     First every grid is explored on the seeds of the first rung. When all arms that are compared with this one have as
-    many tries (`raise_to`), it is `narrow`ed from rung to rung. With one rung that is the end.
+    many tries (`raise_to`), it is `narrow`ed from rung to rung. With one rung that is the end. On the last of several
+    the best rate may lie at the end of those tried: its neighbours are then tried on all seeds. Where that gives an arm
+    more tries, the others are raised to as many, on all seeds too.
     """
 
     def __init__(self, run: Run, sweep: Sweep, seeds: Sequence[int]) -> None:
@@ -133,16 +147,21 @@ class Search:
             Grid({a.path: a.value(i) for a, i in zip(others, indices, strict=True)}, rate, sweep.score, metric, 0)
             for indices in product(*(axis.indices for axis in others))
         ]
-        self.rung, self.done = 0, False
+        self.rung, self.narrowing, self.done = 0, False, False
         self.left: dict[tuple[int, int], Scored | None] = {}
         self.raise_to(sweep.tries)
 
     def raise_to(self, tries: int) -> None:
         """Try at least so many rates for every combination of other values."""
-        for grid in self.grids:
+        for number, grid in enumerate(self.grids):
             grid.least = max(grid.least, tries)
-            if not grid.needed and grid.scores:
+            if self.rung:
+                of_grid = {i: s for i, s in grid.scores.items() if (number, i) in self.left} or grid.scores
+                near = grid.nearest(best_first(of_grid, grid.score, grid.metric)[0])
+                self.left |= dict.fromkeys((number, index) for index in sorted(near))
+            elif not grid.needed and grid.scores:
                 grid.extend()
+        self.done = self.done and not self._lacking()
 
     @property
     def num_tries(self) -> int:
@@ -183,23 +202,38 @@ class Search:
             self.grids[number].scores[index] = scored
             if self.rung:
                 self.left[number, index] = scored
-        if self.rung:
-            self.narrow()
-            return
         for grid in self.grids:
-            if not grid.needed:
+            if not self.rung and not grid.needed:
                 grid.extend()
+        if self.narrowing and not self._lacking():
+            self.narrow()
 
     def narrow(self) -> None:
         """The better half, at least two, goes on to the next rung; after the last, or if nothing learns, it is done."""
         assert not self._lacking()
+        self.narrowing = True
         while not self.done and not self._lacking():
-            if self.rung + 1 == len(self.rungs) or not any(grid.learns for grid in self.grids):
+            if not any(grid.learns for grid in self.grids):
                 self.done = True
-                return
-            kept = self._ranked()
-            self.left = dict.fromkeys(kept[: _half(len(kept))])
-            self.rung += 1
+            elif self.rung + 1 < len(self.rungs):
+                kept = self._ranked()
+                self.left = dict.fromkeys(kept[: _half(len(kept))])
+                self.rung += 1
+            else:
+                self.left |= dict.fromkeys(self._beyond())
+                self.done = not self._lacking()
+
+    def _beyond(self) -> list[tuple[int, int]]:
+        """On the last of several rungs, neighbours of the best candidate that were never tried."""
+        scores, metric = self._scores(), self.grids[0].metric
+        if not self.rung or is_flat(scores, self.sweep.score, metric):
+            return []
+        number, index = self._ranked()[0]
+        grid = self.grids[number]
+        if grid.is_inside(index):
+            return []
+        grid.check_length()
+        return [(number, i) for i in (index - 1, index + 1) if i not in grid.scores]
 
     def _ranked(self) -> list[tuple[int, int]]:
         """The candidates of the present rung from best to worst."""

@@ -22,8 +22,9 @@ class Sweep:
     sides; if no rate learns anything, the middle of the first grid is kept.
 
     `rungs` makes it successive halving: all candidates on the first so many selection seeds, the better half of them
-    on the next so many, and so on, at the full budget always, so that every run is a cell that others may reuse.
-    Without rungs every candidate has all selection seeds of the study.
+    on the next so many, and so on, at the full budget always, so that every run is a cell that others may reuse. A best
+    rate at the end of those tried has its neighbours tried on all seeds. Without rungs every candidate has all
+    selection seeds of the study.
     """
 
     axes: tuple[Axis, ...]
@@ -31,7 +32,7 @@ class Sweep:
     tries: int = 8
     rungs: tuple[int, ...] = ()
 
-    semantics: ClassVar[int] = 1
+    semantics: ClassVar[int] = 2
 
     def __post_init__(self) -> None:
         if isinstance(self.axes, Axis):

@@ -110,11 +110,11 @@ class Tuning:
                 search.learn(self._look)
         for group in self.groups:
             searches = [self.searches[name] for name in group]
-            if all(search.rung == 0 and not search.done and search.explored for search in searches):
+            if all(search.explored and (search.done or not search.narrowing) for search in searches):
                 tries = max(search.num_tries for search in searches)
                 for search in searches:
                     search.raise_to(tries)
-                if all(search.explored for search in searches):
+                if not any(search.narrowing for search in searches) and all(search.explored for search in searches):
                     for search in searches:
                         search.narrow()
             if all(search.done for search in searches) and group[0] not in self.tuned:
