@@ -88,7 +88,8 @@ def figures_gallery(root):
     for path in sorted(root.glob("*/*.json")):
         report = json.loads(path.read_text())
         if path.with_suffix(".png").exists():
-            papers.setdefault(report["paper"], []).append(_figure(f"{root.name}/{report['study']}", report))
+            name = path.relative_to(root.parent).with_suffix("").as_posix()
+            papers.setdefault(report["paper"], []).append(_figure(name, report))
     parts = (f"## {paper}\n\n:::::{{container}} gallery\n" + "\n".join(each) for paper, each in papers.items())
     return "\n\n".join(f"{part}\n:::::" for part in parts)
 

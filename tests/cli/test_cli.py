@@ -206,7 +206,7 @@ def test_report_writes_picture_page_and_json_and_renews_the_readme(call, smoke_s
 
     (tmp_path / "README.md").write_text(f"before\n{BEGIN}\nstale\n{END}\nafter\n")
     assert call("report", "less_data", "--preset", "smoke", "--store", smoke_store)[0] == 0
-    base = tmp_path / "docs" / "results" / STUDY
+    base = tmp_path / "docs" / "results" / f"{STUDY}-smoke"
     data = json.loads(base.with_suffix(".json").read_text())
     assert all(list(claim) == CLAIM_FIELDS for claim in data["claims"])
     assert f"`headstart run {STUDY} --preset smoke`" in base.with_suffix(".md").read_text()
@@ -221,7 +221,7 @@ def test_report_writes_picture_page_and_json_and_renews_the_readme(call, smoke_s
         return [str(verdicts.count(v)) for v in ("holds", "absent", "undecided", "does not hold")]
 
     primary, others = " | ".join(counts(True)), " / ".join(counts(False))
-    assert f"{STUDY}.md), smoke | {data['figures']} | {primary} | {others} |" in text
+    assert f"{STUDY}-smoke.md), smoke | {data['figures']} | {primary} | {others} |" in text
     for claim in data["claims"]:
         assert claim["statement"].replace("|", "\\|") in base.with_suffix(".md").read_text()
 

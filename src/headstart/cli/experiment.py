@@ -27,6 +27,7 @@ from headstart.lab.figures import save_figure
 from headstart.lab.progress import display
 from headstart.lab.report import claims_table, print_finding
 from headstart.lab.store import open_store, repair_store, store_path
+from headstart.lab.study import USUAL
 from headstart.studies import select
 
 
@@ -34,7 +35,7 @@ from headstart.studies import select
 def run(
     study: StudyName,
     /,
-    preset: Preset = "laptop",
+    preset: Preset = USUAL,
     seeds: Annotated[int | None, arg(metavar="N", help="seeds for the claims; extends what is stored")] = None,
     set_: Settings = (),
     only: Annotated[str | None, arg(metavar="TAG", help="of a whole paper, only the studies with this tag")] = None,
@@ -90,7 +91,7 @@ def run(
 def explain(
     study: StudyName,
     /,
-    preset: Preset = "laptop",
+    preset: Preset = USUAL,
     only: Annotated[str | None, arg(metavar="TAG", help="of a paper, the studies with this tag")] = None,
     seeds: Annotated[int | None, arg(metavar="N", help="seeds for the claims")] = None,
     set_: Settings = (),

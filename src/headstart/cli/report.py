@@ -27,7 +27,8 @@ def report(
 ) -> None:
     """Write docs/results/<paper>/<study>.png, .md and .json from the store, and renew the README's table.
 
-    Takes a study, or every stored study of a paper by its folder. Refuses to write beside changes in no commit, and
+    Takes a study, or every stored study of a paper by its folder. Presets other than the usual one have pages of their
+    own, <study>-<preset>. Refuses to write beside changes in no commit, and
     from runs that were made with such changes: nobody could make that page again from the commit it names.
 
     Try: headstart report less_data

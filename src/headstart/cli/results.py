@@ -17,7 +17,7 @@ from headstart.lab.received import readable_reports
 from headstart.lab.report import choice_words, claims_table, print_finding, scoreboard
 from headstart.lab.results import Results
 from headstart.lab.store import Store
-from headstart.lab.study import Study
+from headstart.lab.study import USUAL, Study
 from headstart.lab.summary_figure import draw_summary
 from headstart.lab.wording import counted, deciding, interval
 from headstart.studies import all_studies, find, names
@@ -31,7 +31,7 @@ def recall(study: Study, preset: str | None, store: Store) -> tuple[str, Any, Re
         preset = last.preset
         knobs = study.knobs(preset, {name: jsonlib.dumps(value) for name, value in values.items()})
     else:
-        preset = preset or "laptop"
+        preset = preset or USUAL
         knobs = study.knobs(preset)
     return preset, knobs, stored(study, preset, knobs, store)
 
@@ -60,7 +60,7 @@ def list_(json: Json = False, store: StorePath = None) -> None:
                 "paper": study.paper,
                 "figures": study.figures,
                 "presets": dict(study.minutes),
-                "num_claims": len(study.claims(study.presets["laptop"])),
+                "num_claims": len(study.claims(study.presets[USUAL])),
                 "verdicts": verdicts,
                 "finding": last_report.get("finding", ""),
                 "tags": list(study.tags),

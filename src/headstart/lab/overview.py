@@ -53,7 +53,8 @@ def _reports(root: Path) -> Iterator[tuple[dict[str, Any], str]]:
     """Every report in <root>/**/*.json with a link to its page."""
     for path in sorted(root.glob("*/*.json")):
         report = json.loads(path.read_text())
-        yield report, f"[{report['study']}]({root.name if root.is_absolute() else root}/{report['study']}.md)"
+        page = path.with_suffix(".md").relative_to(root.parent if root.is_absolute() else "")
+        yield report, f"[{report['study']}]({page.as_posix()})"
 
 
 def _preset(report: Mapping[str, Any]) -> str:

@@ -12,7 +12,7 @@ from headstart.lab.checkout import changes, checkout_of
 from headstart.lab.figures import save_small_figure
 from headstart.lab.overview import as_cell, has_marks, write_text
 from headstart.lab.results import Results
-from headstart.lab.study import Study
+from headstart.lab.study import USUAL, Study
 from headstart.lab.wording import beside, endpoint, few, interval, kind_of, primary_first, split_primary, tally
 
 if TYPE_CHECKING:
@@ -55,12 +55,13 @@ def print_finding(report: Mapping[str, Any], console: "Console") -> None:
 
 
 def write_report(study: Study, results: Results, report: Mapping[str, Any], root: Path) -> list[Path]:
-    """Write <root>/<study>.png, .md and .json; returns the three paths."""
-    png, page, data = (inside(root, study.name, end) for end in (".png", ".md", ".json"))
+    """Write <root>/<study>.png, .md and .json, of another preset than the usual <study>-<preset>; returns the paths."""
+    name = study.name if report["preset"] == USUAL else f"{study.name}-{report['preset']}"
+    png, page, data = (inside(root, name, end) for end in (".png", ".md", ".json"))
     picture = save_small_figure(study.draw(results), png)
     write_text(data, json.dumps(report, indent=1, ensure_ascii=False) + "\n")
     write_text(page, _page(study, report, picture.name))
-    _freshen(study.name, root / STALE)
+    _freshen(name, root / STALE)
     return [picture, page, data]
 
 
@@ -85,10 +86,10 @@ def draft_reasons(report: Mapping[str, Any], changed: Sequence[str]) -> list[str
     return [*([made] if dirty else []), *([page] if changed else [])]
 
 
-def _freshen(study: str, path: Path) -> None:
-    """Take a study off the list of results whose rules are of an earlier version."""
-    if path.exists() and study in (listed := path.read_text().split()):
-        write_text(path, "".join(f"{name}\n" for name in listed if name != study))
+def _freshen(name: str, path: Path) -> None:
+    """Take a page off the list of results whose rules are of an earlier version."""
+    if path.exists() and name in (listed := path.read_text().split()):
+        write_text(path, "".join(f"{other}\n" for other in listed if other != name))
 
 
 def _settings(study: Study, report: Mapping[str, Any]) -> str:

@@ -20,6 +20,8 @@ from headstart.lab.tuning import check_sweeps
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+USUAL = "laptop"  # the preset of whoever names none
+
 
 def no_arms(knobs: Any) -> tuple[()]:
     """A study that trains nothing."""
@@ -71,7 +73,7 @@ class Study:
         """What `headstart run` calls it: its name, or the file it was read from."""
         return self.file or self.name
 
-    def knobs(self, preset: str = "laptop", settings: Mapping[str, str] | None = None) -> Any:
+    def knobs(self, preset: str = USUAL, settings: Mapping[str, str] | None = None) -> Any:
         """The knobs of a preset, some of them set anew. Values are JSON, or plain words."""
         if preset not in self.presets:
             raise HeadstartError(f"--preset {preset}: {self.name} has {', '.join(self.presets)}")
