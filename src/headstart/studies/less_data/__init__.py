@@ -10,7 +10,7 @@ from functools import partial
 from typing import Any
 
 import headstart.lab as lab
-from headstart.core.units import Batch, Budget, FullBatch
+from headstart.core.units import Batch, Budget, FullBatch, Settled
 from headstart.lab.panels import Panel, small_and_large
 from headstart.losses import MSE
 from headstart.models import MLP
@@ -205,6 +205,11 @@ def at_rate(panel: Panel, rate: float) -> Panel:
 
 
 def with_model(panel: Panel, name: str, title: str, model: MLP, rates: tuple[float, float]) -> Panel:
-    """The panel with another network, whose sweeps begin elsewhere."""
+    """The panel with another network, whose sweeps begin elsewhere.
+
+    Full batches are dear: runs on one set end once settled.
+    """
     run = replace(panel.run, model=model)
+    if isinstance(run.batch, FullBatch) and not any(isinstance(line.plan, Phases) for line in panel.lines):
+        run = replace(run, budget=replace(run.budget, settled=Settled(panel.target)))
     return replace(panel, name=f"{panel.name}_{name}", title=f"{panel.title}, {title}", run=run, rates=rates)
