@@ -132,7 +132,7 @@ FIGURE_2: dict[str, dict[str, Any]] = {
         "sgd_index_steps": 120,
         "sgd_index_rates": (0.12, 0.18),
     },
-    "laptop": {**FULL_BATCH["laptop"], "sgd_seeds_factor": 3, "sgd_parity_steps": 3000},
+    "laptop": {**FULL_BATCH["laptop"], "sgd_seeds_factor": 6, "sgd_parity_steps": 3000},
     "paper": FULL_BATCH["paper"],
 }
 
