@@ -1,6 +1,7 @@
 """Fresh samples with the per-coordinate biases of a finite set."""
 
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import ClassVar
 
 import numpy as np
@@ -40,9 +41,9 @@ class SampledBias(Method):
         """Fresh samples."""
         return pool.size is None
 
-    def means(self, task: Task, seed: int) -> NDArray[np.float64]:
+    def means(self, task: Parity, seed: int) -> NDArray[np.float64]:
         """mu, float64[dim]."""
-        return task.sample(seed, np.arange(self.size, dtype=np.int64)).x.mean(axis=0, dtype=np.float64)
+        return _means(task, seed, self.size)
 
     def samples(self, task: Task, seed: int, leg: int, pool: Pool, ids: NDArray[np.int64], samples: Samples) -> Samples:
         """Fresh biased samples, one per sample id."""
@@ -52,3 +53,11 @@ class SampledBias(Method):
         below = uniforms(seed, Stream.NOISE, ids, task.dim) < (1 + self.means(task, seed)) / 2
         x = np.where(below, np.float32(1), np.float32(-1))
         return Samples(x, task.label(seed, x))
+
+
+@lru_cache(maxsize=4096)
+def _means(task: Parity, seed: int, size: int) -> NDArray[np.float64]:
+    """Every batch of a run asks for them."""
+    means = task.sample(seed, np.arange(size, dtype=np.int64)).x.mean(axis=0, dtype=np.float64)
+    means.setflags(write=False)
+    return means
