@@ -48,13 +48,17 @@ class Heatmap:
 
 def _write(ax: "Axes", values: NDArray[np.float64], low: float, high: float, signed: bool) -> None:
     """The value of each cell, in ink that can be read on its colour."""
+    size = 4.5 if values.size > 30 else 7.0
     for (row, column), value in np.ndenumerate(values):
         place = (value - low) / (high - low)
         dark = abs(place - 0.5) > 0.35 if signed else place < 0.6
         said = f"{value:.2f}".replace("0.", ".", 1) if abs(value) < 1 else f"{value:.3g}"
-        ax.text(column, row, said, ha="center", va="center", fontsize=4.5, color="white" if dark else "black")
+        ax.text(column, row, said, ha="center", va="center", fontsize=size, color="white" if dark else "black")
 
 
-def mark(ax: "Axes", row: float, column: float, label: str) -> None:
-    """A star on a cell."""
-    ax.plot(column, row, "*", color="red", markersize=11, markeredgecolor="white", label=label)
+def mark(ax: "Axes", row: int, column: int, label: str) -> None:
+    """A red frame around a cell, which leaves its value to be read."""
+    from matplotlib.patches import Rectangle
+
+    corner = column - 0.5, row - 0.5
+    ax.add_patch(Rectangle(corner, 1, 1, fill=False, edgecolor="red", linewidth=1.8, label=label, zorder=3))

@@ -274,8 +274,8 @@ def claims(k: Knobs) -> list[lab.Claim]:
 
 
 def figure(results: lab.Results, picture: "Figure") -> None:
-    """A row for each panel: the large arm, the small arm, their difference; a star marks the default initialisation."""
-    every = panels(results.knobs)
+    """A row for each panel of more than a line: the large arm, the small arm, their difference; the default framed."""
+    every = [panel for panel in panels(results.knobs) if min(len(panel.grid.first), len(panel.grid.other)) > 1]
     picture.set_size_inches(13, 3.6 * len(every))
     for axes, panel in zip(picture.subplots(len(every), 3, squeeze=False), every, strict=True):
         columns, rows = ([f"$2^{{{e:g}}}$" for e in exponents] for exponents in (panel.grid.other, panel.grid.first))

@@ -207,7 +207,7 @@ def claims(k: Knobs) -> list[lab.Claim]:
 
 
 def figure(results: lab.Results, picture: "Figure") -> None:
-    """Fig. 6: the large side, the small side and their difference; stars mark the best cells."""
+    """Fig. 6: the large side, the small side and their difference; frames mark the best cells."""
     k = results.knobs
     columns = [f"{k.base_rate * factor:.2g}" for factor in readout_factors(k)]
     rows = [f"{k.base_rate * 2.0**i:.3g}" for i in k.input_exponents]
@@ -221,7 +221,7 @@ def figure(results: lab.Results, picture: "Figure") -> None:
         shown = maps[side].mean(axis=2)
         heatmap.draw(ax, shown, f"{names[side]}, {maps[side].shape[2]} seeds per cell")
         row, column = np.unravel_index(int(shown.argmin()), shown.shape)
-        mark(ax, float(row), float(column), "best")
+        mark(ax, int(row), int(column), "best")
     heatmap.draw(axes[2], (maps["small"] - maps["large"]).mean(axis=2), "small less large", signed=True)
 
 
