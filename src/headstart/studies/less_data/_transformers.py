@@ -30,7 +30,7 @@ NUM_RECORDS = 40
 # Seeds below were looked at before sweeps had 16 seeds and as many tries in every study.
 UNSEEN = 3000
 # Arms of parity want rates that differ by a factor of ten. With so many tries each they have the same in every study.
-PARITY_TRIES = 10
+TRIES, PARITY_TRIES = 4, 10
 # "Comparable", "mild" and "remains" are ratios of times in here, declared before any run.
 SIMILAR = lab.Within(2 / 3, 3 / 2)
 SEEDS: dict[str, dict[str, Any]] = {
@@ -87,7 +87,7 @@ class AdamKnobs(lab.Knobs):
     @property
     def sweeps(self) -> dict[str, Any]:
         """At least four rates on 4 seeds, the better half of them on 8, and of these on all."""
-        return {"beta2": self.beta2, "spacing": self.spacing, "tries": 4, "rungs": (4, 8)}
+        return {"beta2": self.beta2, "spacing": self.spacing, "tries": TRIES, "rungs": (4, 8)}
 
 
 def presets(kind: type, **own: Mapping[str, Any]) -> dict[str, Any]:
@@ -132,11 +132,16 @@ class ParityKnobs(AdamKnobs):
         return transformer_run(task, model, Logistic(), self.steps, self.accuracy, optimizer=optimizer)
 
     def parity_panel(
-        self, name: str = "parity", title: str = "", lines: tuple[Line, ...] | None = None, run: Run | None = None
+        self,
+        name: str = "parity",
+        title: str = "",
+        lines: tuple[Line, ...] | None = None,
+        run: Run | None = None,
+        tries: int = PARITY_TRIES,
     ) -> Panel:
-        """The three arms, or others."""
+        """The three arms, or others; those that no other study has may have fewer tries."""
         lines, run, title = lines or self.three_arms(), run or self.parity_run(), title or f"{self.parity}-parity"
-        sweeps = {**self.sweeps, "tries": PARITY_TRIES}
+        sweeps = {**self.sweeps, "tries": tries}
         return Panel(name, title, run, self.rates, lines, self.accuracy, **sweeps)
 
     @property

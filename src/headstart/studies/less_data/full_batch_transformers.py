@@ -28,7 +28,7 @@ from headstart.core.units import FullBatch
 from headstart.lab.panels import Panel, arms_of, draw_panels, small_and_large
 from headstart.plans import Fixed, Online
 from headstart.studies.less_data import PAPER_TITLE
-from headstart.studies.less_data._transformers import ParityKnobs, presets
+from headstart.studies.less_data._transformers import TRIES, ParityKnobs, presets
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -59,7 +59,7 @@ def panels(k: Knobs) -> list[Panel]:
         labels = f"{k.samples:,} samples", f"all {2 ** own.parity[0]:,} points"
         lines = small_and_large(Fixed(k.samples), Online(), labels)
         run = replace(own.parity_run(**options), batch=FullBatch())
-        return own.parity_panel(name, f"full batch, {own.parity}-parity{what}", lines, run)
+        return own.parity_panel(name, f"full batch, {own.parity}-parity{what}", lines, run, TRIES)
 
     dense = replace(k, parity=(k.dense_dim, k.dense_dim), steps=k.dense_steps)
     return [

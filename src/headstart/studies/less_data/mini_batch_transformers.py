@@ -19,7 +19,7 @@ Measured  The restricted mean number of steps to 95% accuracy, or to a loss of 0
           effect. A run ends with three records in a row at the target and counts as staying there: with runs to the end
           the mean times of all thirteen arms were the same, but for one that differed by a step. The same time chooses
           each arm's learning rate on 16 seeds that no claim uses (8 in the paper preset): a grid of ratio 1.2, extended
-          until the best is inside, of at least four rates on 4 seeds, on parity ten, the better half on 8, and of these
+          until the best is inside, of at least four rates on 4 seeds, on (20,3) ten, the better half on 8, and of these
           on all; with each beta2 of .8 .9 .95 .999 in the paper preset.
 Shrunk    Laptop: (20,3) instead of (20,6), so that pools are at most .6% of the 2^20 points and online training
           arrives; width 32 and 4 heads instead of 256 and 8, MLPs of width 64, 2000 steps, beta2 = .95, 32 seeds, 1024
@@ -53,7 +53,7 @@ import headstart.lab as lab
 from headstart.lab.panels import Panel, arms_of, draw_panels
 from headstart.studies.less_data import PAPER_TITLE
 from headstart.studies.less_data._other_tasks import ContextKnobs, IndexKnobs, ModularKnobs
-from headstart.studies.less_data._transformers import TWO_PHASES, ParityKnobs, presets
+from headstart.studies.less_data._transformers import TRIES, TWO_PHASES, ParityKnobs, presets
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -91,7 +91,7 @@ def panels(k: Knobs) -> list[Panel]:
     found = [parity, k.index_panel(), k.context_panel(), k.modular_panel()]
     if k.second is not None:
         own = replace(k, parity=k.second, size=k.second_size, steps=k.second_steps, rates=k.second_rates)
-        found.append(own.parity_panel("second"))
+        found.append(own.parity_panel("second", tries=TRIES))
     return found
 
 
