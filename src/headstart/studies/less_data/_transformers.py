@@ -23,12 +23,10 @@ from headstart.models import Readout, Transformer
 from headstart.optimizers import AdamW
 from headstart.plans import Fixed, Online, Phase, Phases
 from headstart.run import Run
-from headstart.studies.less_data import ACCURACY
+from headstart.studies.less_data import ACCURACY, UNSEEN
 from headstart.tasks import Parity, Task
 
 NUM_RECORDS = 40
-# Seeds below were looked at before sweeps had 16 seeds and as many tries in every study.
-UNSEEN = 3000
 # Arms of parity want rates that differ by a factor of ten. With so many tries each they have the same in every study.
 TRIES, PARITY_TRIES = 4, 10
 # "Comparable", "mild" and "remains" are ratios of times in here, declared before any run.

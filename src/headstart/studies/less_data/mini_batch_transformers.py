@@ -42,7 +42,7 @@ Tried     On other seeds, 8 each, at the best of a few rates. (20,3): online 101
           intervals that decide there are 32. A second run, with them, chose on 8 seeds and had 5 to 11 tries, as many
           as the other arms of a study: online training took .0125 in some studies and .0029 in others, at which 621
           steps on the seeds that chose were 1116 on those of the claims, and 6 phases over online 0.86 [0.68, 1.12] and
-          0.61 [0.52, 0.75]. Hence ten tries, 16 seeds that choose, and claims of seeds from 3000 on, which nobody had
+          0.61 [0.52, 0.75]. Hence ten tries, 16 seeds that choose, and claims of seeds from 5000 on, which nobody had
           looked at.
 """
 
