@@ -113,7 +113,7 @@ FULL_BATCH: dict[str, dict[str, Any]] = {
         "num_seeds": 32,
         "first_seed": UNSEEN,
         "gd_seeds_factor": 2,
-        "gd_index_factor": 2,
+        "gd_index_factor": 3,
         "gd_parity_dim": 18,
         "gd_index_samples": (1000, 8000),
         "gd_index_steps": 360,
@@ -205,11 +205,8 @@ def at_rate(panel: Panel, rate: float) -> Panel:
 
 
 def with_model(panel: Panel, name: str, title: str, model: MLP, rates: tuple[float, float]) -> Panel:
-    """The panel with another network, whose sweeps begin elsewhere.
-
-    Full batches are dear: runs on one set end once settled.
-    """
+    """The panel with another network, whose sweeps begin elsewhere. Runs without phases end once settled."""
     run = replace(panel.run, model=model)
-    if isinstance(run.batch, FullBatch) and not any(isinstance(line.plan, Phases) for line in panel.lines):
+    if not any(isinstance(line.plan, Phases) for line in panel.lines):
         run = replace(run, budget=replace(run.budget, settled=Settled(panel.target)))
     return replace(panel, name=f"{panel.name}_{name}", title=f"{panel.title}, {title}", run=run, rates=rates)

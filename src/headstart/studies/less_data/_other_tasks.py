@@ -53,7 +53,7 @@ class IndexKnobs(AdamKnobs):
             "index_batch": 64,
             "index_steps": 1600,
             "index_first_steps": 200,
-            "index_rates": (2e-3, 2.88e-3),
+            "index_rates": (2e-3, 4e-3),
         },
     }
 
@@ -90,7 +90,7 @@ class ContextKnobs(AdamKnobs):
             "context": (2, 8),
             "context_size": (32, 2, 4, 64),
             "context_steps": 3000,
-            "context_rates": (4e-3, 5.76e-3),
+            "context_rates": (4e-3, 8e-3),
         },
     }
 
@@ -131,7 +131,7 @@ class ModularKnobs(AdamKnobs):
             "modular": (100, 3, 10),
             "modular_size": (32, 2, 4, 64),
             "modular_steps": 4000,
-            "modular_rates": (7e-4, 1.008e-3),
+            "modular_rates": (7e-4, 1.4e-3),
         },
     }
 

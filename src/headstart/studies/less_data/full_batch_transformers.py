@@ -117,7 +117,7 @@ STUDY = lab.Study(
             "parity": (10, 4),
             "size": (32, 2, 4, 32),
             "steps": 300,
-            "rates": (2.8e-3, 4.032e-3),
+            "rates": (2.8e-3, 5.6e-3),
             "dense_steps": 600,
             "dense_std": 0.1,
         },

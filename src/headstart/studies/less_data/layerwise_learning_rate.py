@@ -16,7 +16,8 @@ Tried     Three laptop grids of version 0.1, each extended after it had been see
           readout rate, 0.015, then 0.004, then 0.0009: the less the readout moves and the more the input layer does,
           the better. So a readout that does not move is now a column of the grid, and that it is best a post hoc claim.
           The best single rate came from two cells of such a grid then.
-Shrunk    The laptop preset has d = 18 and 800 steps in the grid instead of 20 and 1,500, and 8 seeds there.
+Shrunk    The laptop preset has d = 18 and 800 steps in the grid instead of 20 and 1,500, and 8 seeds there. Runs of the
+          grid end once settled.
 """
 
 from collections.abc import Callable
@@ -28,6 +29,7 @@ from numpy.typing import NDArray
 
 import headstart.lab as lab
 from headstart.core.roles import Role
+from headstart.core.units import Budget, Settled
 from headstart.lab.heatmaps import Heatmap, mark
 from headstart.lab.panels import NO_EFFECT, NO_GAP, Panel
 from headstart.measures import restricted_times
@@ -101,7 +103,7 @@ def arm_name(side: str, first: float, readout: float) -> str:
 def arms(k: Knobs) -> list[lab.Arm]:
     """Those of Fig. 2 (b), and one for each cell and side at its own pair of rates."""
     panel = one_rate(k)
-    budget = replace(panel.run.budget, steps=k.grid_steps, record_every=max(1, k.grid_steps // 100))
+    budget = Budget(k.grid_steps, record_every=max(1, k.grid_steps // 100), settled=Settled(k.accuracy))
     run = replace(panel.run, optimizer=SGD(k.base_rate), budget=budget)
     out = panel.arms()
     for line in panel.lines:
