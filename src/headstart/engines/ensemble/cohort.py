@@ -13,7 +13,7 @@ from headstart.core.state import Arrays, State
 from headstart.engines.ensemble import updates
 from headstart.engines.ensemble.cross_entropy import is_classifier
 from headstart.engines.ensemble.feed import Data, Feed
-from headstart.engines.ensemble.network import Network, Stack, network
+from headstart.engines.ensemble.network import Names, Network, Stack, network
 from headstart.engines.member import Member
 from headstart.methods import Hook
 from headstart.optimizers import SGD
@@ -77,14 +77,15 @@ class Cohort:
         """One optimizer step of every member on the mean loss of its batch; what its course observes."""
         size = self.feed.size(self.places)
         net = self._network(self.places[0].leg)
-        gradients, score = self._gradients(net, self.feed.batch(self.places, self.step), size)
+        main = frozenset(self.weights) - self.learn_aside if self.learn_aside else None
+        gradients, score = self._gradients(net, self.feed.batch(self.places, self.step), size, main)
         if self.course.adaptive:
             self.observed = (score / size).tolist()
         if self.aside is not None and self.course.aside is not None:
             place = self.course.aside.course.start(0, self.places[0].fresh)
-            others, _ = self._gradients(net, self.aside.batch([place], self.step), self.course.samples_aside)
-            learn_aside = [p.name for p in self.lowered.parameters if p.role in self.course.aside.roles]
-            gradients = gradients | {name: others[name] for name in learn_aside}
+            batch, size_aside = self.aside.batch([place], self.step), self.course.samples_aside
+            others, _ = self._gradients(net, batch, size_aside, self.learn_aside)
+            gradients = gradients | {name: others[name] for name in self.learn_aside}
         for number, method in self.lowered.using(Hook.GRADIENTS):
             memory = self.memory.get(number, {})
             gradients, self.memory[number] = method.transform(
@@ -98,8 +99,13 @@ class Cohort:
     def _network(self, leg: int) -> Network:
         return network(self.run, self.device, self.lowered.losses[leg])
 
-    def _gradients(self, net: Network, batch: Iterable[Data], size: int) -> tuple[Stack, torch.Tensor]:
-        """Gradients of the mean loss over `size` samples, and the sums of the leading metric if the course adapts."""
+    def _gradients(
+        self, net: Network, batch: Iterable[Data], size: int, of: Names | None
+    ) -> tuple[Stack, torch.Tensor]:
+        """Gradients of the mean loss over `size` samples by all weights or at least those `of`.
+
+        With them come the sums of the leading metric, if the course adapts.
+        """
         total: Stack | None = None
         score = torch.zeros(len(self.rows), dtype=torch.float64, device=self.device)
         for x, y, *weights in batch:
@@ -109,7 +115,7 @@ class Cohort:
                 part, prediction = net.gradients_and_predictions(self.weights, self.origin, x, y, count, *weights)
                 score += self._score(0, prediction, y, _counts(y, *weights))
             else:
-                part = net.gradients(self.weights, self.origin, x, y, count, *weights)
+                part = net.gradients(self.weights, self.origin, x, y, count, *weights, of=of)
             # Not in place: the gradients of two parameters may be one tensor.
             total = {name: total[name] + gradient for name, gradient in part.items()} if total else part
         assert total is not None
@@ -195,6 +201,8 @@ class Cohort:
         lowered = [self.members[number].lowered for number in self.rows]
         self.update = updates.build(lowered, self.weights, moments, ages)
         self.feed = Feed(lowered, self.device, self.limits.rows, self.limits.block_bytes)
+        roles = self.course.aside.roles if self.course.aside else ()
+        self.learn_aside = frozenset(p.name for p in self.lowered.parameters if p.role in roles)
         aside = [each.aside for each in lowered if each.aside is not None]
         self.aside = Feed(aside, self.device, self.limits.rows, self.limits.block_bytes) if aside else None
         by_task: dict[Task, list[int]] = {}

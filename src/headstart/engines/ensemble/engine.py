@@ -29,8 +29,9 @@ _WEIGHTS_IN_A_PASS = 4
 # What models do once per symbol of an input of two, they do in every pass: it should take so many samples per symbol.
 _SAMPLES_PER_SYMBOL = 32
 _MOST_MEMBERS = 512
-# Members that each fill the cache still share the dispatch of their operations: worth a factor of two at eight.
-_LEAST_MEMBERS = 8
+# Members that each fill the cache still share the dispatch of their operations: worth a factor of two at eight, and a
+# tenth more at sixteen, of which a few are left when the others have settled.
+_LEAST_MEMBERS = 16
 # Seconds, fitted to Transformers of width 32 and 64 with 2 and 16 layers (`python -m benchmarks.growing` and
 # `.transformers`), and a fifth more, since both cores are busy.
 _PER_FLOP, _PER_BYTE = 1.25e-11, 7e-10

@@ -25,6 +25,7 @@ from headstart.run import Precision, Run
 
 # Tensors by parameter name, each with the members in front: float32[members, *shape].
 Stack = dict[str, torch.Tensor]
+Names = frozenset[str]
 
 
 class Network:
@@ -92,12 +93,12 @@ class Network:
         scores: tuple[torch.Tensor, torch.Tensor] = self._call("classified", weights, origin, x, y)
         return scores
 
-    def gradients(self, weights: Stack, origin: Stack, *data: torch.Tensor) -> Stack:
-        """Gradients of each member's summed loss over its samples, divided by `count`.
+    def gradients(self, weights: Stack, origin: Stack, *data: torch.Tensor, of: Names | None = None) -> Stack:
+        """Gradients of each member's summed loss over its samples, divided by `count`, by all weights or those `of`.
 
         `data` are inputs, targets, `count` and, where targets weigh differently, their weights.
         """
-        gradients: Stack = self._call("gradients", weights, origin, *data)
+        gradients: Stack = self._call("gradients", weights, origin, *data, of=of)
         return gradients
 
     def gradients_and_predictions(
@@ -111,28 +112,31 @@ class Network:
         """Take gradients without tracing, which takes seconds for a deep model: raises what vmap raises."""
         self._stacked("gradients", data)(weights, origin, *data)
 
-    def _stacked(self, name: str, tensors: Sequence[torch.Tensor]) -> Callable[..., Any]:
+    def _stacked(self, name: str, tensors: Sequence[torch.Tensor], of: Names | None = None) -> Callable[..., Any]:
         """A function of all members; single numbers among the tensors are shared by them."""
-        return vmap(self._functions[name], in_dims=(0, 0, *(0 if t.dim() else None for t in tensors)))
+        function = self._functions[name]
+        # What makes only the others is dead code of the trace.
+        chosen = function if of is None else lambda *args: {key: g for key, g in function(*args).items() if key in of}
+        return vmap(chosen, in_dims=(0, 0, *(0 if t.dim() else None for t in tensors)))
 
-    def _call(self, name: str, weights: Stack, origin: Stack, *tensors: torch.Tensor) -> Any:
+    def _call(self, name: str, weights: Stack, origin: Stack, *tensors: torch.Tensor, of: Names | None = None) -> Any:
         if len(tensors[0]) > 1:
-            return self._traced_call(name, weights, origin, *tensors)
+            return self._traced_call(name, of, weights, origin, *tensors)
         # A product of single matrices rounds otherwise than one of a stack. With a copy beside it a member alone takes
         # the steps that it takes in company, so that results do not depend on who shares a call.
         both = [torch.cat((t, t)) if t.dim() else t for t in tensors]
         twice, start = ({name: torch.cat((t, t)) for name, t in stack.items()} for stack in (weights, origin))
-        outcome = self._traced_call(name, twice, start, *both)
+        outcome = self._traced_call(name, of, twice, start, *both)
         return tree_map(lambda t: t[:1], outcome)
 
-    def _traced_call(self, name: str, weights: Stack, origin: Stack, *tensors: torch.Tensor) -> Any:
+    def _traced_call(self, name: str, of: Names | None, weights: Stack, origin: Stack, *tensors: torch.Tensor) -> Any:
         # What is traced on whole tensors does not fit parts of larger ones.
         tensors = tuple(t.contiguous() for t in tensors)
-        key = (name, next(iter(weights.values())).dtype, *((t.shape, t.dtype) for t in tensors))
+        key = (name, of, next(iter(weights.values())).dtype, *((t.shape, t.dtype) for t in tensors))
         if key not in self._traced:
             # One mode for the shapes of all operations: without it torch makes one for each, which takes half the time.
             with tracing(TracingContext(FakeTensorMode())):
-                graph = make_fx(self._stacked(name, tensors))(weights, origin, *tensors)
+                graph = make_fx(self._stacked(name, tensors, of))(weights, origin, *tensors)
             graph.graph.eliminate_dead_code()
             with_kernels(graph, self._device)
             plan(graph, (weights, origin, *tensors), self._pool)
