@@ -39,7 +39,7 @@ SEEDS: dict[str, dict[str, Any]] = {
         "num_selection_seeds": 16,
         "beta2": (),
         "spacing": 2.0,
-        "num_test": 1024,
+        "num_test": 512,
     },
     "paper": {"num_seeds": 32, "num_selection_seeds": 8},
 }

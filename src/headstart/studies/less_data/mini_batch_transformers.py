@@ -22,7 +22,7 @@ Measured  The restricted mean number of steps to 95% accuracy, or to a loss of 0
           until the best is inside, of at least four rates on 4 seeds, on parity six, the better half on 8, and of these
           on all; with each beta2 of .8 .9 .95 .999 in the paper preset.
 Shrunk    Laptop: (20,3) instead of (20,6), so that pools are at most .6% of the 2^20 points and online training
-          arrives; width 32 and 4 heads instead of 256 and 8, MLPs of width 64, 2000 steps, beta2 = .95, 48 seeds, 1024
+          arrives; width 32 and 4 heads instead of 256 and 8, MLPs of width 64, 2000 steps, beta2 = .95, 48 seeds, 512
           test points, rates at ratios of 2. The other tasks have the same sizes: single index d = 16, batch 64, 1600
           steps, 200 of them in the first phase; in-context regression 2 features, 8 examples, 3000 steps; addition
           below 100 modulo 3 in base 10, 4000 steps: all four digits matter, and there are 10,000 pairs, of which online
