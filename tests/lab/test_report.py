@@ -370,4 +370,7 @@ def test_what_stands_between_the_marks_of_a_readme_is_no_change_and_what_stands_
     one, other = (f"a\n{begin}\n{table}\n{end}\nb\n" for table in ("| 1 |", "| 2 |\n| 3 |"))
     assert without_blocks(one) == without_blocks(other) == f"a\n{begin}{end}\nb\n"
     assert without_blocks(one) != without_blocks(one + "c")
+    quote = '[{}](results/paper/study.md "gap: holds")'
+    assert without_blocks(quote.format("0.81 [0.77, 0.85]")) == without_blocks(quote.format("1"))
+    assert without_blocks(quote.format("1")) != without_blocks(quote.replace("holds", "undecided").format("1"))
     assert without_blocks(f"{one}{BEGIN}x") == without_blocks(one) + f"{BEGIN}x"  # a block without an end

@@ -10,6 +10,7 @@ from headstart.cli.results import recall
 from headstart.core.errors import HeadstartError
 from headstart.lab.conduct import make_report
 from headstart.lab.overview import update_readme
+from headstart.lab.quotes import renew
 from headstart.lab.report import changed_files, dirty_commits, draft_reasons, write_report
 from headstart.lab.wording import few
 from headstart.studies import select
@@ -27,9 +28,10 @@ def report(
 ) -> None:
     """Write docs/results/<paper>/<study>.png, .md and .json from the store, and renew the README's table.
 
-    Takes a study, or every stored study of a paper by its folder. Presets other than the usual one have pages of their
-    own, <study>-<preset>. Refuses to write beside changes in no commit, and
-    from runs that were made with such changes: nobody could make that page again from the commit it names.
+    Numbers of claims that the README and the pages of docs quote are written anew too, and a verdict that turned is
+    said. Takes a study, or every stored study of a paper by its folder. Presets other than the usual one have pages of
+    their own, <study>-<preset>. Refuses to write beside changes in no commit, and from runs that were made with such
+    changes: nobody could make that page again from the commit it names.
 
     Try: headstart report less_data
     """
@@ -56,8 +58,13 @@ def report(
                 drafts.append(s.name)
             for path in write_report(s, results, made, out):
                 print(path)
-    if not drafts and len(refused) < len(done) and update_readme(readme, out):
-        print(readme)
+    if not drafts and len(refused) < len(done):
+        if update_readme(readme, out):
+            print(readme)
+        for page in (path for path in (readme, *sorted(out.parent.glob("*.md"))) if path.exists()):
+            for quote in renew(page):
+                if quote.turned:
+                    print(quote.turned)
     if refused:
         raise HeadstartError(
             f"{few(refused)} not written: runs were made with changes in no commit ({few(sorted(commits))}); run "

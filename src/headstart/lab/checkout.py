@@ -9,6 +9,9 @@ from typing import NamedTuple
 # What `headstart report` and the benchmark write; a source file among them is a change like any other.
 _WRITTEN = {".png", ".md", ".json", ".txt"}
 _BLOCK = re.compile(r"(<!-- (\w+): begin\b[^\n]*?-->).*?(<!-- \2: end -->)", re.S)
+# A number of a claim in prose, a link to its page: [0.81 [0.77, 0.85]](results/paper/study.md "claim: holds").
+_NUMBER = r"(?P<number>[^\[\]\n]*(?:\[[^\[\]\n]*\])?)"
+QUOTE = re.compile(rf"\[{_NUMBER}\]\((?P<page>[\w./-]+)\.md \"(?P<claim>[\w.]+): (?P<verdict>[a-z ]+)\"\)")
 
 
 class Change(NamedTuple):
@@ -48,20 +51,26 @@ def head(checkout: Path) -> str | None:
 
 
 def without_blocks(text: str) -> str:
-    """A text without what stands between marks such as <!-- results: begin ... --> and <!-- results: end -->."""
-    return _BLOCK.sub(r"\1\3", text)
+    """A text without what reports write in it.
+
+    That is what stands between marks such as <!-- results: begin ... --> and <!-- results: end -->, and the numbers of
+    claims that it quotes.
+    """
+    return QUOTE.sub(r'[](\g<page>.md "\g<claim>: \g<verdict>")', _BLOCK.sub(r"\1\3", text))
 
 
 def changes(checkout: Path, results: Path, readme: Path) -> list[Change]:
-    """What differs from the last commit, besides pages, figures and data in `results` and the blocks of `readme`.
+    """What differs from the last commit, besides what reports write.
 
-    Files that git ignores are no changes; new files that it does not ignore are.
+    That is pages, figures and data in `results`, blocks and quoted numbers of `readme` and of the pages beside
+    `results`. Files that git ignores are no changes; new files that it does not ignore are.
     """
     results, readme = results.resolve(), readme.resolve()
     found = []
     for change in _status(checkout):
         is_result = change.path.is_relative_to(results) and change.path.suffix in _WRITTEN
-        if not is_result and not (change.path == readme and _differs_in_blocks_alone(checkout, readme)):
+        is_text = change.path == readme or (change.path.parent == results.parent and change.path.suffix == ".md")
+        if not is_result and not (is_text and _differs_in_blocks_alone(checkout, change.path)):
             found.append(change)
     return found
 
