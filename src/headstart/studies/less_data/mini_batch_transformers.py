@@ -26,8 +26,7 @@ Shrunk    Laptop: (20,3) instead of (20,6), so that pools are at most .6% of the
           test points, rates at ratios of 2. The other tasks have the same sizes: single index d = 16, batch 64, 1600
           steps, 200 of them in the first phase; in-context regression 2 features, 8 examples, 3000 steps; addition
           below 100 modulo 3 in base 10, 4000 steps: all four digits matter, and there are 10,000 pairs, of which online
-          training sees each 13 times. Desk: (20,6), width 128, MLPs of 512, 40,000 steps, 4 seeds, all arms at one
-          rate, which was not piloted: is the sign the same?
+          training sees each 13 times. task_complexity_transformers has (20,6), wider and longer, in its desk preset.
 Tried     On other seeds, 8 each, at the best of a few rates. (20,3): online 1019 steps (8 arrive, 1.4e-3), 100 epochs
           462 (8, 2.8e-3), 6 phases 788 (7). (16,4), 5000 steps: 1844 (7), 672, 1250. (20,4): online arrives in 1 of 8
           in 8000 steps. (10,6), version 0.1: online saw each of 1024 points 94 times and learned nothing at any rate.
@@ -65,10 +64,7 @@ class Knobs(ModularKnobs, ContextKnobs, IndexKnobs, ParityKnobs):
     """Those of all four tasks."""
 
 
-PRESETS = presets(
-    Knobs,
-    desk={"num_seeds": 4, "parity": (20, 6), "size": (128, 2, 8, 512), "steps": 40_000, "rates": None, "rate": 5e-4},
-)
+PRESETS = presets(Knobs)
 FINDING = (
     "Small over online, the restricted mean number of steps to the target is {parity_six_vs_online} with 6 phases on "
     "parity, {index_small_vs_online} on a single-index model, {context_small_vs_online} in context and "
@@ -112,7 +108,7 @@ STUDY = lab.Study(
     paper=PAPER_TITLE,
     figures="Fig. 1 (a-d)",
     presets=PRESETS,
-    minutes={"smoke": 0.1, "laptop": 24.0, "desk": 190.0, "paper": 100_000.0},
+    minutes={"smoke": 0.1, "laptop": 8.0, "paper": 100_000.0},
     arms=lambda knobs: arms_of(panels(knobs)),
     claims=claims,
     figure=figure,

@@ -7,7 +7,9 @@ Setting   The parity runs of mini_batch_transformers with the same degree in two
 Measured  As in mini_batch_transformers. The gap is the ratio of steps, a small side over online; gaps are compared by
           the ratio of ratios, which is no effect within 0.95 to 1.05.
 Shrunk    Laptop: (10,3) and (20,3), as mini_batch_transformers. At d = 10 there are 1024 points: the 1% pool has 640
-          draws, and online training sees each point 62 times. So has the paper's left panel few points.
+          draws, and online training sees each point 62 times. So has the paper's left panel few points. Desk: the
+          paper's (10,6) and (20,6), width 128, MLPs of 512, 25,000 steps, 3 seeds, all arms at one rate, which was not
+          piloted: is the sign the same?
 Tried     Version 0.1 compared (10,3) with (10,6), where online training never arrived. On three other seeds it
           arrives on (10,3) in 193, 193 and 394 steps at 1.4e-3.
 """
@@ -74,8 +76,13 @@ STUDY = lab.Study(
     title="Do harder parities have wider gaps in Transformers?",
     paper=PAPER_TITLE,
     figures="Fig. 10b",
-    presets=presets(Knobs, smoke={"easier_dim": 3}),
-    minutes={"smoke": 0.1, "laptop": 2.0, "paper": 100_000.0},
+    presets=presets(
+        Knobs,
+        smoke={"easier_dim": 3},
+        desk={"num_seeds": 3, "parity": (20, 6), "size": (128, 2, 8, 512)}
+        | {"steps": 25_000, "rates": None, "rate": 1e-3},
+    ),
+    minutes={"smoke": 0.1, "laptop": 2.0, "desk": 60.0, "paper": 100_000.0},
     arms=lambda knobs: arms_of(panels(knobs)),
     claims=claims,
     figure=figure,
