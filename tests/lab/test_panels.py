@@ -152,7 +152,7 @@ def test_panels_are_drawn_in_a_grid_in_the_colours_of_their_lines():
     assert [ax.get_ylabel() for ax in figure.axes[:3]] == ["test accuracy", "test loss / Var(y)", "test accuracy"]
     assert [ax.axison for ax in figure.axes] == [True, True, True, False]
     assert lines_of(figure.axes[0]) == [("8 samples", hs.warm()), ("fresh", hs.cold())]
-    assert figure.axes[1].get_ylim() == (0, 2)  # a spike of the loss does not flatten the curves
+    assert figure.axes[1].get_ylim()[1] < 2.2, "a spike of the loss flattens the curves"
 
 
 def test_an_arm_without_a_colour_takes_the_next_of_the_house_in_every_axes():

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 FORMATS = ("png", "pdf", "svg")
 # The most that a figure in docs/results may take.
 MOST_BYTES = 250_000
+# A single spike of one seed would flatten every curve, so losses are shown up to this many times chance.
+LARGEST_LOSS_SHOWN = 2.0
 AXES = {"steps": "optimizer steps", "samples": "samples processed", "flops": "training FLOPs"}
 STYLE: Any = {
     "font.size": 9,
@@ -89,12 +91,13 @@ def draw_curve(
 ) -> None:
     """The seed-mean of an arm's leading test metric with its 95% band, against steps, samples or FLOPs.
 
-    With `curve`, that of another quantity. With `total`, the axis includes what the runs it started from had cost;
+    A loss counts with at most LARGEST_LOSS_SHOWN times chance, or one seed's spike would be the mean's. With `curve`,
+    that of another quantity. With `total`, the axis includes what the runs it started from had cost;
     seeds are brought to the mean of that. `band` is how dark the band is, from 0, none, to 1. `colour` takes the place
     of the arm's own.
     """
     traces = results.traces[arm]
-    curves = results.curves(arm) if curve is None else curve.stack(traces)
+    curves = _bounded(results.curves(arm), results.metric(arm)) if curve is None else curve.stack(traces)
     x = traces.grid().axis(axis)
     if total:
         before = np.array([getattr(trace.before, axis) for trace in traces], dtype=np.float64)
@@ -110,6 +113,12 @@ def draw_curve(
     if axis != "steps":
         ax.set_xscale("log")
         ax.tick_params(axis="x", which="minor", labelbottom=False)
+
+
+def _bounded(curves: NDArray[np.float64], metric: Metric) -> NDArray[np.float64]:
+    """Test curves [seeds, records], a loss that is worse than this many times chance brought down to it."""
+    bounded = not metric.higher_is_better and metric.chance > 0  # not where a metric has no chance, which is nan
+    return np.minimum(curves, LARGEST_LOSS_SHOWN * metric.chance) if bounded else curves
 
 
 def legend_below(ax: "Axes", columns: int = 2) -> None:

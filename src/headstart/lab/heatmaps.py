@@ -14,6 +14,10 @@ if TYPE_CHECKING:
 
 # Above this many cells values would overlap, and only colours are shown.
 MOST_VALUES = 121
+# Over a range as wide as this, such as one of steps, values are whole numbers.
+WHOLE = 20.0
+# Longer names of columns stand aslant, so that they do not run into each other.
+_LONGEST_LEVEL = 5
 
 
 @dataclass(frozen=True)
@@ -35,7 +39,10 @@ class Heatmap:
         most = float(np.nanmax(np.abs(values))) or 1.0
         low, high, colours = (-most, most, "RdBu_r") if signed else (self.low, self.high, "viridis")
         image = ax.imshow(values, origin="lower", vmin=low, vmax=high, cmap=colours, aspect="auto")
-        ax.set_xticks(range(len(self.columns)), self.columns)
+        aslant: dict[str, Any] = (
+            {"rotation": 30, "ha": "right"} if max(map(_shown, self.columns)) > _LONGEST_LEVEL else {}
+        )
+        ax.set_xticks(range(len(self.columns)), self.columns, **aslant)
         ax.set_yticks(range(len(self.rows)), self.rows)
         ax.set(xlabel=self.column_label, ylabel=self.row_label, title=title)
         ax.grid(False)
@@ -46,13 +53,21 @@ class Heatmap:
             _write(ax, values, low, high, signed)
 
 
+def _shown(name: str) -> int:
+    """How many characters a name has on a figure, where it is no formula."""
+    return 0 if "$" in name else len(name)
+
+
 def _write(ax: "Axes", values: NDArray[np.float64], low: float, high: float, signed: bool) -> None:
     """The value of each cell, in ink that can be read on its colour."""
     size = 4.5 if values.size > 30 else 7.0
     for (row, column), value in np.ndenumerate(values):
         place = (value - low) / (high - low)
         dark = abs(place - 0.5) > 0.35 if signed else place < 0.6
-        said = f"{value:.2f}".replace("0.", ".", 1) if abs(value) < 1 else f"{value:.3g}"
+        if high - low > WHOLE:
+            said = f"{round(value)}"
+        else:
+            said = f"{value:.2f}".replace("0.", ".", 1) if abs(value) < 1 else f"{value:.3g}"
         ax.text(column, row, said, ha="center", va="center", fontsize=size, color="white" if dark else "black")
 
 

@@ -29,8 +29,6 @@ NO_GAP = Within(0.9, 1.1, LEAST_ARRIVALS)
 NO_EFFECT = Within(0.95, 1.05)
 # Up to this many bands are drawn as dark as one; more are paler, as they hide each other.
 DARK_BANDS = 5
-# A single spike of one seed would flatten every curve, so losses are shown up to this many times chance.
-LARGEST_LOSS_SHOWN = 2.0
 # Inches per panel of a grid.
 WIDTH, HEIGHT = 3.5, 3.1
 
@@ -235,9 +233,6 @@ def draw_lines(ax: "Axes", results: Results, panel: Panel, axis: str = "steps", 
         return
     ax.axhline(panel.target, color="#888888", linewidth=0.8, linestyle=":")
     ax.set_ylabel(metric_label(panel.metric))
-    most = LARGEST_LOSS_SHOWN * panel.metric.chance
-    if not panel.metric.higher_is_better and ax.get_ylim()[1] > most:
-        ax.set_ylim(0, most)
 
 
 def draw_panels(
