@@ -8,7 +8,7 @@ from headstart.lab.report import STALE
 RESULTS = Path(__file__).parents[2] / "docs" / "results"
 BANNER = "**Rules of version 0.1.**"
 # Lower it when studies are run again; never raise it.
-MOST = 4
+MOST = 1
 
 
 def reported():

@@ -23,7 +23,7 @@ def test_a_number_is_written_as_its_report_has_it_and_nothing_else_changes(page)
     found = renew(page)
     assert [quote.number for quote in found] == ["1.5 [1, 2]", "9"]
     assert page.read_text() == (
-        f"It takes [0.81 [0.77, 0.85]{LINK} of the steps, [0.81{LINK} in short; [a link](other.md).\n"
+        f"It takes [0.81 [0.77, 0.85]{LINK} of the steps, [0.812{LINK} in short; [a link](other.md).\n"
     )
     assert all(quote.number == quote.reported and not quote.turned for quote in quotes(page))
 

@@ -73,9 +73,10 @@ def _found(path: Path, text: str) -> Iterator[tuple[Match[str], Quote]]:
             there = ", ".join(claims)
             raise HeadstartError(f"{place}: {match['page']} has no claim {match['claim']!r}; it has {there}")
         claim = claims[match["claim"]]
-        reported = short(claim["estimate"]) if claim["estimate"] is not None else "not reached"
+        reported = "not reached" if claim["estimate"] is None else f"{claim['estimate']:.3g}"
         if "[" in match["number"]:
-            reported += f" [{short(claim['low'])}, {short(claim['high'])}]"
+            number = short(claim["estimate"]) if claim["estimate"] is not None else reported
+            reported = f"{number} [{short(claim['low'])}, {short(claim['high'])}]"
         yield match, Quote(place, match["claim"], match["number"], reported, match["verdict"], claim["verdict"])
 
 
