@@ -281,7 +281,7 @@ def test_the_nouns_table_leads_to_names_of_the_reference():
 
 @pytest.mark.parametrize("path", sorted(DOCS.glob("*.md")), ids=lambda path: path.stem)
 def test_what_a_page_says_of_results_leads_to_a_page_of_results(path):
-    for link in re.findall(r"\]\((results/[^)#]+)", path.read_text()):
+    for link in re.findall(r"\]\((results/[^)# ]+)", path.read_text()):
         assert (DOCS / link).exists(), link
 
 
