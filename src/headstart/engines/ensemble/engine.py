@@ -30,7 +30,7 @@ _WEIGHTS_IN_A_PASS = 4
 _SAMPLES_PER_SYMBOL = 32
 _MOST_MEMBERS = 512
 # Members that each fill the cache still share the dispatch of their operations: worth a factor of two at eight, and a
-# tenth more at sixteen, of which a few are left when the others have settled.
+# twentieth more at sixteen, of which some are left when the others have settled.
 _LEAST_MEMBERS = 16
 # Seconds, fitted to Transformers of width 32 and 64 with 2 and 16 layers (`python -m benchmarks.growing` and
 # `.transformers`), and a fifth more, since both cores are busy.
