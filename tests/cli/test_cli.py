@@ -166,6 +166,31 @@ def test_a_paper_is_drawn_as_the_primary_claims_of_its_stored_studies(call, smok
     assert "run them first" in err
 
 
+def test_claims_of_published_pages_are_shown_and_drawn_without_a_store(call, smoke_store, tmp_path):
+    assert call("report", STUDY, "--preset", "smoke", "--store", smoke_store)[0] == 0
+    published, empty = str(tmp_path / "docs" / "results"), str(tmp_path / "empty.sqlite")
+    assert (tmp_path / "docs" / "results" / "less_data" / "claims.png").read_bytes().startswith(b"\x89PNG")
+    stored = json.loads(call("check", "less_data", "--json", "--store", smoke_store)[1])
+    code, out, _ = call("check", "less_data", "--preset", "smoke", "--json", "--results", published)
+    assert code == 0
+    assert [r["claims"] for r in json.loads(out)] == [r["claims"] for r in stored]
+    path = tmp_path / "claims.svg"
+    assert call("figure", "less_data", "--results", published, "--out", str(path))[0] == 0
+    assert "mini and full batch mlp (smoke): sgd parity steps" in path.read_text()
+    for wrong, said in [
+        (("check", "less_dat", "--results", published), "no claim of 'less_dat'"),
+        (("check", "less_data", "--results", str(tmp_path)), "no report is in it"),
+        (("check", "less_data", "--results", published, "--store", empty), "name one of them"),
+        (("check", "less_data", "--preset", "desk", "--results", published), "--preset desk"),
+        (("figure", STUDY, "--results", published, "--out", str(path)), "drawn from its traces"),
+    ]:
+        code, _, err = call(*wrong)
+        assert (code, err.count("\n")) == (2, 1)
+        assert said in err
+    (tmp_path / "docs" / "results" / "less_data" / "no_report.json").write_text("[]")
+    assert "it is no report" in call("check", "--results", published)[2]
+
+
 @pytest.mark.parametrize("kind", ["csv", "parquet"])
 def test_export_writes_one_row_a_record(call, smoke_store, tmp_path, kind):
     import pandas as pd

@@ -309,4 +309,4 @@ def test_the_site_builds_without_a_warning_before_and_after_a_study_is_reported(
     page_of_results = build(source, target)
     assert "No study has been reported yet" not in page_of_results
     assert "Half of parity" in page_of_results
-    assert re.search(r'<img alt="Half of parity[^>]*half_of_parity.png', (target / "gallery.html").read_text())
+    assert re.search(r'<img alt="Half of parity[^>]*half_of_parity-smoke.png', (target / "gallery.html").read_text())

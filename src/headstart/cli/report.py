@@ -12,6 +12,7 @@ from headstart.lab.conduct import make_report
 from headstart.lab.overview import update_readme
 from headstart.lab.quotes import renew
 from headstart.lab.report import changed_files, dirty_commits, draft_reasons, write_report
+from headstart.lab.summary_figure import write_summary
 from headstart.lab.wording import few
 from headstart.studies import select
 
@@ -28,10 +29,11 @@ def report(
 ) -> None:
     """Write docs/results/<paper>/<study>.png, .md and .json from the store, and renew the README's table.
 
-    Numbers of claims that the README and the pages of docs quote are written anew too, and a verdict that turned is
-    said. Takes a study, or every stored study of a paper by its folder. Presets other than the usual one have pages of
-    their own, <study>-<preset>. Refuses to write beside changes in no commit, and from runs that were made with such
-    changes: nobody could make that page again from the commit it names.
+    Beside them stands claims.png, the primary claims of all pages of the paper. Numbers of claims that the README and
+    the pages of docs quote are written anew too, and a verdict that turned is said. Takes a study, or every stored
+    study of a paper by its folder. Presets other than the usual one have pages of their own, <study>-<preset>. Refuses
+    to write beside changes in no commit, and from runs that were made with such changes: nobody could make that page
+    again from the commit it names.
 
     Try: headstart report less_data
     """
@@ -58,6 +60,9 @@ def report(
                 drafts.append(s.name)
             for path in write_report(s, results, made, out):
                 print(path)
+    for paper in sorted({s.name.partition("/")[0] for s in done if s.name not in refused and "/" in s.name}):
+        if picture := write_summary(out, paper):
+            print(picture)
     if not drafts and len(refused) < len(done):
         if update_readme(readme, out):
             print(readme)

@@ -13,13 +13,13 @@ from headstart.core.files import replacing
 from headstart.lab.archive import recheck, write_archive
 from headstart.lab.conduct import make_report, stored
 from headstart.lab.figures import save_figure
-from headstart.lab.received import readable_reports
+from headstart.lab.received import published_reports, readable_reports
 from headstart.lab.report import choice_words, claims_table, print_finding, scoreboard
 from headstart.lab.results import Results
 from headstart.lab.store import Store
 from headstart.lab.study import USUAL, Study
 from headstart.lab.summary_figure import draw_summary
-from headstart.lab.wording import counted, deciding, interval
+from headstart.lab.wording import counted, deciding, few, interval
 from headstart.studies import all_studies, find, names
 
 
@@ -34,6 +34,29 @@ def recall(study: Study, preset: str | None, store: Store) -> tuple[str, Any, Re
         preset = preset or USUAL
         knobs = study.knobs(preset)
     return preset, knobs, stored(study, preset, knobs, store)
+
+
+Published = Annotated[
+    Path | None, arg(metavar="FOLDER", help="read what `headstart report` published there, and no store")
+]
+
+
+def reports_of(
+    store: Path | None, results: Path | None, only: str | None, preset: str | None = None
+) -> list[dict[str, Any]]:
+    """The reports of a store or of published pages, of a paper's folder or a study if `only` names one."""
+    if store is not None and results is not None:
+        raise HeadstartError(f"--store {store} and --results {results}: name one of them")
+    found = list(stored_reports(store).values()) if results is None else published_reports(results)
+    name = (only or "").rstrip("/")
+    kept = [r for r in found if only is None or r["study"] == name or r["study"].startswith(f"{name}/")]
+    if found and not kept:
+        where = "the store" if results is None else results
+        raise HeadstartError(
+            f"no claim of {only!r} is in {where}; there are {few(sorted({r['study'] for r in found}))}"
+        )
+    kept = [r for r in kept if preset in (None, r["preset"])]
+    return sorted(kept, key=lambda report: str(report["study"]))
 
 
 def stored_reports(store: Path | None) -> dict[str, Any]:
@@ -122,22 +145,24 @@ def figure(
     format: Annotated[str | None, arg(metavar="png|pdf|svg", help="default: by the name of the file")] = None,
     preset: Annotated[str | None, arg(metavar="NAME", help="default: as it was last run")] = None,
     store: StorePath = None,
+    results: Published = None,
 ) -> None:
-    """Draw a study's figure from stored traces; of a paper's folder, the primary claims of all its stored studies.
+    """Draw a study's figure from stored traces; of a paper's folder, the primary claims of all its studies.
+
+    Claims can be drawn from published pages as well: headstart figure less_data --results docs/results --out all.png
 
     Try: headstart figure less_data/mini_and_full_batch_mlp --out gap.pdf
     """
     how = format or out.suffix.lstrip(".") or "png"
-    folder = f"{study.rstrip('/')}/"
+    if any(name.startswith(f"{study.rstrip('/')}/") for name in names()):
+        print(save_figure(draw_summary(reports_of(store, results, study, preset)), out, how))
+        return
+    s = find(study)
+    if results is not None:
+        raise HeadstartError(f"--results {results}: a study is drawn from its traces, which are in a --store")
     with open_named(store) as opened:
-        if any(name.startswith(folder) for name in names()):
-            reports = [r for name, r in sorted(readable_reports(opened).items()) if name.startswith(folder)]
-            kept = [report for report in reports if preset is None or report["preset"] == preset]
-            print(save_figure(draw_summary(kept), out, how))
-            return
-        s = find(study)
-        _, _, results = recall(s, preset, opened)
-        print(save_figure(s.draw(results), out, how))
+        _, _, found = recall(s, preset, opened)
+        print(save_figure(s.draw(found), out, how))
 
 
 def recheck_archive(path: Path, study: str | None, json: bool) -> None:
@@ -165,25 +190,27 @@ def check(
         str | None, arg(metavar="FILE", help="the study of an archive, if it is not in the package")
     ] = None,
     strict: Annotated[bool, arg(help="exit with 1 when a primary claim does not hold (smoke runs aside)")] = False,
+    preset: Annotated[str | None, arg(metavar="NAME", help="only what was run with this preset")] = None,
     store: StorePath = None,
+    results: Published = None,
     json: Json = False,
 ) -> None:
     """Print the scoreboard: every claim of every stored study, with its verdict.
 
     With --strict the primary claims decide; in a study that has none, all its claims do. Of an archive, every
-    verdict is computed again from what is in the file, without training.
+    verdict is computed again from what is in the file, without training. Of published pages, the claims are shown as
+    they were reported: headstart check less_data --preset laptop --results docs/results
 
     Try: headstart check --strict
     """
     if only is not None and Path(only).is_file():
         recheck_archive(Path(only), study, json)
         return
-    found = stored_reports(store)
-    reports = [r for name, r in sorted(found.items()) if only is None or name == only or name.startswith(f"{only}/")]
-    if only is not None and found and not reports:
-        raise HeadstartError(f"no claim of {only!r} is in the store; there are {', '.join(sorted(found))}")
+    reports = reports_of(store, results, only, preset)
     if json:
         print_json(reports)
+    elif not reports and preset is not None:
+        raise HeadstartError(f"--preset {preset}: no study has been run with it, or name another store")
     elif not reports:
         print("no study has been run into this store; try: headstart run less_data/mini_and_full_batch_mlp")
     else:

@@ -1,5 +1,7 @@
-"""Stored reports as a stranger may have written them: checked, and without characters that would steer a terminal."""
+"""Reports as a stranger may have written them: checked, and without characters that would steer a terminal."""
 
+import json
+from pathlib import Path
 from typing import Any
 
 from headstart.core.errors import HeadstartError
@@ -21,6 +23,23 @@ def readable_reports(store: Store) -> dict[str, dict[str, Any]]:
                 f"the report of {study} in store {store.path} cannot be shown: {wrong}; run the study again"
             )
         out[one_line(study)] = plain(report)
+    return out
+
+
+def published_reports(root: Path, paper: str = "*") -> list[dict[str, Any]]:
+    """Every report in <root>/<paper>/*.json, as `headstart report` writes them, by their names."""
+    out = []
+    for path in sorted(root.glob(f"{paper}/*.json")):
+        try:
+            report = json.loads(path.read_text())
+        except (OSError, ValueError) as error:
+            raise HeadstartError(f"{path}: cannot be read: {error}; write it again: headstart report") from None
+        wrong = fault_of(report) if isinstance(report, dict) else "it is no report"
+        if wrong:
+            raise HeadstartError(f"{path} cannot be shown: {wrong}; write it again: headstart report")
+        out.append(plain(report))
+    if not out:
+        raise HeadstartError(f"--results {root}: no report is in it; name a folder that `headstart report` filled")
     return out
 
 

@@ -2,11 +2,14 @@
 
 import textwrap
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from headstart.core.errors import HeadstartError
 from headstart.lab.claims import Verdict
-from headstart.lab.figures import house_style
+from headstart.lab.figures import house_style, save_small_figure
+from headstart.lab.received import published_reports
+from headstart.lab.study import USUAL
 from headstart.lab.wording import interval, split_primary
 
 if TYPE_CHECKING:
@@ -19,10 +22,20 @@ COLOURS = {
     Verdict.UNDECIDED: "#E69F00",
     Verdict.DOES_NOT_HOLD: "#D55E00",
 }
+# Beside the pages of a paper.
+SUMMARY = "claims.png"
 # Ratios are drawn from here to here; an interval that goes on beyond has an arrow.
 LEAST, MOST = 0.2, 5.0
 ROW, WIDTH = 0.2, 15.0
 LONGEST = 68
+
+
+def write_summary(root: Path, paper: str) -> Path | None:
+    """Draw the primary claims of a paper's published reports into <root>/<paper>/claims.png; None if it has none."""
+    reports = published_reports(root, paper)
+    if not any(split_primary(report["claims"])[0] for report in reports):
+        return None
+    return save_small_figure(draw_summary(reports), root / paper / SUMMARY)
 
 
 def draw_summary(reports: Sequence[Mapping[str, Any]]) -> "Figure":
@@ -33,17 +46,15 @@ def draw_summary(reports: Sequence[Mapping[str, Any]]) -> "Figure":
     """
     rows = [(report, claim) for report in reports for claim in split_primary(report["claims"])[0]]
     if not rows:
-        raise HeadstartError(
-            "none of these studies has a primary claim in the store; run them first: headstart run PAPER"
-        )
+        raise HeadstartError("none of these studies has a primary claim; run them first: headstart run PAPER")
     with house_style() as module:
         figure: Figure = module.Figure(figsize=(WIDTH, 1.2 + ROW * len(rows)), layout="constrained")
         ax = figure.subplots()
         for place, (_, claim) in enumerate(rows):
             _draw_row(ax, -place, claim)
-        names = [f"{report['study'].rpartition('/')[2]}: {claim['id'].replace('_', ' ')}" for report, claim in rows]
+        names = [f"{_study(report)}: {claim['id'].replace('_', ' ')}" for report, claim in rows]
         ax.set_yticks([-place for place in range(len(rows))], names, fontsize=6.5)
-        _lines_between_studies(ax, [report["study"] for report, _ in rows])
+        _lines_between_studies(ax, [_study(report) for report, _ in rows])
         ax.set_ylim(-len(rows) + 0.5, 0.5)
         ax.axvline(1.0, color="#444444", linewidth=0.8)
         ax.set(
@@ -54,6 +65,12 @@ def draw_summary(reports: Sequence[Mapping[str, Any]]) -> "Figure":
         ax.grid(axis="y", visible=False)
         _legend(ax)
     return figure
+
+
+def _study(report: Mapping[str, Any]) -> str:
+    """The name of a study without its paper, and its preset where that is not the usual one."""
+    name = str(report["study"]).rpartition("/")[2].replace("_", " ")
+    return name if report["preset"] == USUAL else f"{name} ({report['preset']})"
 
 
 def _draw_row(ax: "Axes", y: float, claim: Mapping[str, Any]) -> None:

@@ -93,6 +93,8 @@ def tally(claims: Sequence[Mapping[str, Any]]) -> str:
 
 
 def counted(claims: Sequence[Mapping[str, Any]]) -> str:
-    """A line that counts primary claims, and the rest beside them."""
+    """A line that counts primary claims, how many of them are decided, and the rest beside them."""
     primary, others = split_primary(claims)
-    return f"primary claims: {tally(primary)}; others: {tally(others)}"
+    open_ = counts(primary)[Verdict.UNDECIDED]
+    decided = f" ({len(primary) - open_} of {len(primary)} decided)" if open_ else ""
+    return f"primary claims: {tally(primary)}{decided}; others: {tally(others)}"
