@@ -149,7 +149,7 @@ class RatioExponent:
 
 
 def draw_ratios(ax: "Axes", results: lab.Results, places: Sequence[int], arm_of: Callable[[float, int], str]) -> None:
-    """r_W of every run, and its median, a line a noise."""
+    """r_W of every run, and its median, a line per noise."""
     for number, noise in enumerate(results.knobs.noises):
         values = ratios(results, [arm_of(noise, place) for place in places])
         colour = lab.cold(number)
@@ -161,7 +161,7 @@ def draw_ratios(ax: "Axes", results: lab.Results, places: Sequence[int], arm_of:
 
 
 def draw_step(ax: "Axes", results: lab.Results) -> None:
-    """Test error after one step against the noise, a line a variant."""
+    """Test error after one step against the noise, a line per variant."""
     noises, floor = sorted(results.knobs.step_noises), 0.5 / results.knobs.num_test
     for variant, words in VARIANTS.items():
         errors = [StepError(variant, noise)(results).value for noise in noises]

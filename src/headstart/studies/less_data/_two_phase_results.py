@@ -202,7 +202,7 @@ def draw_fixed(ax: "Axes", results: lab.Results) -> None:
 
 
 def draw_total(ax: "Axes", results: lab.Results) -> None:
-    """Both phases with the paper's switch, a line a dimension, and Theorem 1's bounds."""
+    """Both phases with the paper's switch, a line per dimension, and Theorem 1's bounds."""
     k = results.knobs
     for dim, colour in zip(k.dims, (*WARM, COLD[1], COLD[0]), strict=False):
         law = StepsExponent(f"both_central_true_{dim}_", samples_times_dim, on_theorem_event)
@@ -272,7 +272,7 @@ def draw_tightness(ax: "Axes", results: lab.Results) -> None:
     ax.set_yticks(range(len(shown)), [title(id) for id in reversed(shown)])
     ax.axvline(1.0, color=COLD[0])
     ax.set_xscale("log")
-    ax.set(title="Inequalities of Appendix A", xlabel="largest measured / bound, a dot a simulation")
+    ax.set(title="Inequalities of Appendix A", xlabel="largest measured / bound, a dot per simulation")
 
 
 def draw_bias(ax: "Axes", results: lab.Results) -> None:
