@@ -17,7 +17,7 @@ from headstart.lab.conduct import conduct
 from headstart.lab.finding import check_finding, fill_finding
 from headstart.lab.overview import BEGIN, END, SPEED_BEGIN, SPEED_END, results_table, studies_table
 from headstart.lab.progress import Silent
-from headstart.lab.report import STALE, claims_table, write_report
+from headstart.lab.report import claims_table, write_report
 from headstart.lab.wording import counted, endpoint
 
 STUDY_FILE = str(Path(__file__).parent / "reported_study.py")
@@ -152,17 +152,13 @@ def test_other_readings_of_a_time_stand_beside_it(tmp_path):
     assert f"| another look | not reached [1, ∞]<br>{small} | none |" in page
 
 
-def test_another_preset_has_a_page_beside_the_usual_one_and_leaves_it_stale(tmp_path):
+def test_another_preset_has_a_page_beside_the_usual_one(tmp_path):
     with hs.open_store(tmp_path / "s.sqlite") as store:
         outcome = conduct(STUDY, "laptop", STUDY.knobs(), store, Silent())
     results = tmp_path / "results"
-    results.mkdir()
-    (results / STALE).write_text(f"{STUDY.name}\n")
     other = replace(STUDY, presets={"paper": STUDY.presets["laptop"]})
     write_report(other, outcome.results, {**outcome.report, "preset": "paper"}, results)
-    assert (results / STALE).read_text() == f"{STUDY.name}\n"
     write_report(STUDY, outcome.results, outcome.report, results)
-    assert (results / STALE).read_text() == ""
     table = studies_table(results)
     assert f"/{STUDY.name}.md), laptop" in table
     assert f"/{STUDY.name}-paper.md), paper" in table

@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
 
-# The studies whose pages were written under the rules of an earlier version. It only shrinks.
-STALE = "stale.txt"
 _COLOURS = {"holds": "green", "does not hold": "red", "undecided": "yellow", "absent": "cyan"}
 
 
@@ -61,7 +59,6 @@ def write_report(study: Study, results: Results, report: Mapping[str, Any], root
     picture = save_small_figure(study.draw(results), png)
     write_text(data, json.dumps(report, indent=1, ensure_ascii=False) + "\n")
     write_text(page, _page(study, report, picture.name))
-    _freshen(name, root / STALE)
     return [picture, page, data]
 
 
@@ -84,12 +81,6 @@ def draft_reasons(report: Mapping[str, Any], changed: Sequence[str]) -> list[str
     made = f"results were made at {few(dirty)}, with changes that are in no commit"
     page = f"the page was written beside changes in {few(changed)}"
     return [*([made] if dirty else []), *([page] if changed else [])]
-
-
-def _freshen(name: str, path: Path) -> None:
-    """Take a page off the list of results whose rules are of an earlier version."""
-    if path.exists() and name in (listed := path.read_text().split()):
-        write_text(path, "".join(f"{other}\n" for other in listed if other != name))
 
 
 def _settings(study: Study, report: Mapping[str, Any]) -> str:
