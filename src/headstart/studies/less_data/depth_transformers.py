@@ -88,7 +88,7 @@ STUDY = lab.Study(
         desk={"depths": (2, 4, 8)},
         paper={"parity": (10, 6)},
     ),
-    minutes={"smoke": 0.1, "laptop": 12.0, "desk": 30.0, "paper": 100_000.0},
+    minutes={"smoke": 0.1, "laptop": 16.0, "desk": 30.0, "paper": 100_000.0},
     arms=lambda knobs: arms_of(panels(knobs)),
     claims=claims,
     figure=figure,

@@ -123,7 +123,7 @@ STUDY = lab.Study(
         },
         paper={"parity": (10, 6), "steps": 5000},
     ),
-    minutes={"smoke": 0.1, "laptop": 22.0, "paper": 10_000.0},
+    minutes={"smoke": 0.1, "laptop": 27.0, "paper": 10_000.0},
     arms=lambda knobs: arms_of(panels(knobs)),
     claims=claims,
     figure=figure,
