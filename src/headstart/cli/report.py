@@ -47,7 +47,7 @@ def report(
         done = [s for s in select(study) if opened.studies.last(s.name) is not None]
         if not done:
             raise HeadstartError(f"no study of {study} is in store {opened.path}; run: headstart run {study}")
-        refused, drafts, commits = [], [], set()
+        refused, drafts, commits, folders = [], [], set(), set()
         for s in done:
             used, _, results = recall(s, preset, opened)
             made = make_report(s, used, results, opened)
@@ -60,8 +60,9 @@ def report(
                 drafts.append(s.name)
             for path in write_report(s, results, made, out):
                 print(path)
-    for paper in sorted({s.name.partition("/")[0] for s in done if s.name not in refused and "/" in s.name}):
-        if picture := write_summary(out, paper):
+                folders.add(path.parent)
+    for folder in sorted(folders - {out}):  # a study of no paper has its pages in `out` itself
+        if picture := write_summary(folder):
             print(picture)
     if not drafts and len(refused) < len(done):
         if update_readme(readme, out):

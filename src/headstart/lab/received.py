@@ -26,10 +26,10 @@ def readable_reports(store: Store) -> dict[str, dict[str, Any]]:
     return out
 
 
-def published_reports(root: Path, paper: str = "*") -> list[dict[str, Any]]:
-    """Every report in <root>/<paper>/*.json, as `headstart report` writes them, by their names."""
+def published_reports(folder: Path, pages: str = "*/*.json") -> list[dict[str, Any]]:
+    """Every report in <folder>/<paper>/*.json, as `headstart report` writes them, by their names."""
     out = []
-    for path in sorted(root.glob(f"{paper}/*.json")):
+    for path in sorted(folder.glob(pages)):
         try:
             report = json.loads(path.read_text())
         except (OSError, ValueError) as error:
@@ -39,7 +39,7 @@ def published_reports(root: Path, paper: str = "*") -> list[dict[str, Any]]:
             raise HeadstartError(f"{path} cannot be shown: {wrong}; write it again: headstart report")
         out.append(plain(report))
     if not out:
-        raise HeadstartError(f"--results {root}: no report is in it; name a folder that `headstart report` filled")
+        raise HeadstartError(f"--results {folder}: no report is in it; name a folder that `headstart report` filled")
     return out
 
 

@@ -30,12 +30,12 @@ ROW, WIDTH = 0.2, 15.0
 LONGEST = 68
 
 
-def write_summary(root: Path, paper: str) -> Path | None:
-    """Draw the primary claims of a paper's published reports into <root>/<paper>/claims.png; None if it has none."""
-    reports = published_reports(root, paper)
+def write_summary(folder: Path) -> Path | None:
+    """Draw the primary claims of a paper's folder of pages into its claims.png; None if it has no such claim."""
+    reports = published_reports(folder, "*.json")
     if not any(split_primary(report["claims"])[0] for report in reports):
         return None
-    return save_small_figure(draw_summary(reports), root / paper / SUMMARY)
+    return save_small_figure(draw_summary(reports), folder / SUMMARY)
 
 
 def draw_summary(reports: Sequence[Mapping[str, Any]]) -> "Figure":
