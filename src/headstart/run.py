@@ -64,10 +64,15 @@ At = Step | Reaches
 
 
 class Precision(StrEnum):
-    """The numbers that training computes with."""
+    """The numbers that training computes with.
+
+    bfloat16 is mixed precision: float32 throughout, but for matrix products, whose factors are rounded to bfloat16 and
+    whose sums are float32, on a processor that has an instruction for them; elsewhere they are float32 too.
+    """
 
     FLOAT32 = "float32"
     FLOAT64 = "float64"
+    BFLOAT16 = "bfloat16"
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,7 @@
 
 from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from math import prod
 
 from headstart.core.units import FullBatch
@@ -9,7 +10,7 @@ from headstart.engines.engine import Job, Outcome, Watch
 from headstart.engines.ensemble.cohort import Cohort, Limits
 from headstart.engines.ensemble.network import bytes_per_sample, is_weighted, lacking
 from headstart.engines.lockstep import in_order, together, train_together
-from headstart.engines.loop import check_device, each_within, one_thread
+from headstart.engines.loop import check_device, computing, each_within
 from headstart.engines.lower import lacking_hooks, lower, samples_processed
 from headstart.engines.member import Member
 from headstart.methods import Hook
@@ -119,10 +120,11 @@ class Ensemble:
             groups.setdefault(self.group_key(job.run), []).append(index)
         for indices in groups.values():
             for members in self._chunks([Member.of(index, jobs[index], self.name) for index in indices]):
-                with one_thread():
+                within = partial(computing, members[0].run)
+                with within():
                     cohort = self._cohort(members, device)
                 ended = train_together(members, cohort, watch, self.checkpoint_seconds)
-                yield from each_within(one_thread, ended)
+                yield from each_within(within, ended)
 
     def _chunks(self, members: Sequence[Member]) -> Iterator[list[Member]]:
         """Members that may go in lockstep, as many as memory and cache take."""

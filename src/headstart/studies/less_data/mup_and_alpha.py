@@ -14,7 +14,7 @@ Measured  The restricted mean number of steps to 95% accuracy or a loss of 0.3 V
           claims' seeds; two widths agree if the interval of the ratio lies within 0.4 to 2.5, that is within one step
           of the grid of alphas. 95% paired bootstraps.
 Shrunk    The paper uses full batches. The exact population at width 1024 takes a minute per run, so the laptop preset
-          uses batches of 128 and fresh samples as the large set; the desk preset has full batches, (18,6), 64 seeds up
+          uses batches of 128 and fresh samples as the large set; the desk preset has full batches, (18,6), 16 seeds up
           to width 64 and 8 above, 8 that choose, and no width 1024 on parity. Runs on parity under other
           parametrisations than Fig. 2's end once settled. Single-index models of width 1024 have muP only (Fig. 22).
 Tried     The first laptop grid of alphas was 1, 8, 16, ..., 128: in two seeds at rates that were too low, areas had
