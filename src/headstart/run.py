@@ -64,15 +64,10 @@ At = Step | Reaches
 
 
 class Precision(StrEnum):
-    """The numbers that training computes with.
-
-    bfloat16 is mixed precision: float32 throughout, but for matrix products, whose factors are rounded to bfloat16 and
-    whose sums are float32, on a processor that has an instruction for them; elsewhere they are float32 too.
-    """
+    """The numbers that training computes with."""
 
     FLOAT32 = "float32"
     FLOAT64 = "float64"
-    BFLOAT16 = "bfloat16"
 
 
 @dataclass(frozen=True)

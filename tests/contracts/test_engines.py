@@ -860,28 +860,6 @@ def test_one_precision_does_not_touch_the_other(engine, name):
     assert {value.dtype for value in before.values()} == {np.dtype(np.float32)}
 
 
-def rounds_products():
-    """Whether this processor takes products in bfloat16."""
-    x = torch.linspace(0.1, 1.0, 64 * 64).reshape(64, 64)
-    with loop.computing(replace(PARITY, precision="bfloat16")):
-        return bool(((x @ x) - (x.double() @ x.double())).abs().max() > 1e-3)
-
-
-@pytest.mark.parametrize("engine", [loop.Loop(), Ensemble()], ids=["loop", "ensemble"])
-def test_products_in_bfloat16_are_rounded_where_the_processor_has_them_and_only_if_asked_for(engine):
-    single = replace(PARITY, model=Transformer(width=64, depth=1), batch=Batch(32), budget=Budget(8))
-    before = final_weights(engine, single)
-    torch.set_float32_matmul_precision("medium")
-    try:
-        assert_same_weights(final_weights(engine, single), before)
-        mixed = final_weights(engine, replace(single, precision="bfloat16"))
-        assert torch.get_float32_matmul_precision() == "medium", "the caller's setting is given back"
-    finally:
-        torch.set_float32_matmul_precision("highest")
-    assert_same_weights(mixed, before, rtol=0, atol=0.02)
-    assert any(not np.array_equal(mixed[name], before[name]) for name in before) == rounds_products()
-
-
 @every_engine
 @pytest.mark.parametrize(
     "run", [PARITY, PHASES, TWO_SET, BY_ROLE, INDEX], ids=["online", "phases", "two sets", "by role", "index"]

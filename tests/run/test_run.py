@@ -51,7 +51,6 @@ OTHERS = {
     "kind of decay": replace(RUN, optimizer=SGD(0.1, weight_decay=0.1, decay=Decay.DECOUPLED)),
     "schedule": replace(RUN, optimizer=SGD(0.1, schedule=Cosine())),
     "precision": replace(RUN, precision=Precision.FLOAT64),
-    "products": replace(RUN, precision=Precision.BFLOAT16),
     "attempt": replace(RUN, attempt=1),
     "carry": replace(ADAM, start=From(ADAM, carry=Carry(moments=True))),
     "position": replace(RUN, start=From(RUN, carry=Carry(position=False))),

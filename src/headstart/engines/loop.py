@@ -3,7 +3,6 @@
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
-from functools import partial
 from typing import Any, TypeVar
 
 import numpy as np
@@ -89,8 +88,8 @@ class Loop:
             member = Member.of(index, job, self.name)
             training = _Training(member, device)
             ended = train_together([member], training, watch, self.checkpoint_seconds)
-            threads = nullcontext if _is_large(member.lowered) else one_thread
-            yield from (outcome for _, outcome in each_within(partial(computing, job.run, threads), ended))
+            within = nullcontext if _is_large(member.lowered) else one_thread
+            yield from (outcome for _, outcome in each_within(within, ended))
 
 
 def _steps_at_once(run: Run, batch: int) -> int:
@@ -112,18 +111,6 @@ def one_thread() -> Iterator[None]:
         yield
     finally:
         torch.set_num_threads(threads)
-
-
-@contextmanager
-def computing(run: Run, threads: Callable[[], AbstractContextManager[None]] = one_thread) -> Iterator[None]:
-    """Torch as a run asks for it, whatever its caller has set: matrix products in the run's precision."""
-    before = torch.get_float32_matmul_precision()
-    torch.set_float32_matmul_precision("medium" if run.precision is Precision.BFLOAT16 else "highest")
-    try:
-        with threads():
-            yield
-    finally:
-        torch.set_float32_matmul_precision(before)
 
 
 def each_within(context: Callable[[], AbstractContextManager[None]], items: Iterator[T]) -> Iterator[T]:

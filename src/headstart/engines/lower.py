@@ -200,7 +200,6 @@ def _hooks(run: Run, course: Course, altering: tuple[tuple[Method, ...], ...]) -
         Hook.SAMPLES: any(altering),
         Hook.SCHEDULE: not isinstance(run.optimizer.schedule, Constant),
         Hook.FLOAT64: run.precision is Precision.FLOAT64,
-        Hook.BFLOAT16: run.precision is Precision.BFLOAT16,
         Hook.CARRIED_MOMENTS: isinstance(run.start, From) and run.start.carry.moments,
         Hook.ADAPTIVE: course.adaptive,
         Hook.FAVOURED: any(leg.favoured is not None for leg in course.legs),

@@ -32,7 +32,6 @@ class Hook(StrEnum):
     REWRITE = "rewritten models"
     SCHEDULE = "learning-rate schedules"
     FLOAT64 = "float64"
-    BFLOAT16 = "products in bfloat16"
     CARRIED_MOMENTS = "moments carried over from another run"
     ADAPTIVE = "phases that end by a metric"
     FAVOURED = "batches of two sets"

@@ -2,7 +2,6 @@
 
 from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
 from math import prod
 
 from headstart.core.units import FullBatch
@@ -10,7 +9,7 @@ from headstart.engines.engine import Job, Outcome, Watch
 from headstart.engines.ensemble.cohort import Cohort, Limits
 from headstart.engines.ensemble.network import bytes_per_sample, is_weighted, lacking
 from headstart.engines.lockstep import in_order, together, train_together
-from headstart.engines.loop import check_device, computing, each_within
+from headstart.engines.loop import check_device, each_within, one_thread
 from headstart.engines.lower import lacking_hooks, lower, samples_processed
 from headstart.engines.member import Member
 from headstart.methods import Hook
@@ -120,11 +119,10 @@ class Ensemble:
             groups.setdefault(self.group_key(job.run), []).append(index)
         for indices in groups.values():
             for members in self._chunks([Member.of(index, jobs[index], self.name) for index in indices]):
-                within = partial(computing, members[0].run)
-                with within():
+                with one_thread():
                     cohort = self._cohort(members, device)
                 ended = train_together(members, cohort, watch, self.checkpoint_seconds)
-                yield from each_within(within, ended)
+                yield from each_within(one_thread, ended)
 
     def _chunks(self, members: Sequence[Member]) -> Iterator[list[Member]]:
         """Members that may go in lockstep, as many as memory and cache take."""

@@ -22,7 +22,7 @@ from headstart.losses import Logistic
 from headstart.models import Readout, Transformer
 from headstart.optimizers import AdamW
 from headstart.plans import Fixed, Online, Phase, Phases
-from headstart.run import Precision, Run
+from headstart.run import Run
 from headstart.studies.less_data import ACCURACY, UNSEEN
 from headstart.tasks import Parity, Task
 
@@ -117,7 +117,6 @@ class ParityKnobs(AdamKnobs):
     rates: tuple[float, float] | None = (2.5e-4, 6.3e-4)
     rate: float = 5e-3
     accuracy: float = ACCURACY
-    precision: Precision = Precision.FLOAT32
 
     SMALLER: ClassVar = {
         "smoke": {"parity": (4, 2), "size": (8, 1, 2, 8), "steps": 40, "rates": None, "accuracy": 0.55},
@@ -128,8 +127,7 @@ class ParityKnobs(AdamKnobs):
         """An encoder, one of two symbols per token; options are the model's."""
         task = Parity(*self.parity, num_test=self.num_test)
         model, optimizer = transformer(self.size, **options), AdamW(self.rate, beta2=0.95)
-        options = {"optimizer": optimizer, "precision": self.precision}
-        return transformer_run(task, model, Logistic(), self.steps, self.accuracy, **options)
+        return transformer_run(task, model, Logistic(), self.steps, self.accuracy, optimizer=optimizer)
 
     def parity_panel(
         self,

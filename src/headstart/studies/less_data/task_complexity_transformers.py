@@ -19,7 +19,6 @@ from typing import TYPE_CHECKING
 
 import headstart.lab as lab
 from headstart.lab.panels import Panel, arms_of, draw_panels
-from headstart.run import Precision
 from headstart.studies.less_data import PAPER_TITLE
 from headstart.studies.less_data._transformers import ParityKnobs, presets
 
@@ -83,7 +82,7 @@ STUDY = lab.Study(
     presets=presets(
         Knobs,
         smoke={"easier_dim": 3},
-        desk={"num_seeds": 3, "parity": (20, 6), "size": (128, 2, 8, 512), "precision": Precision.BFLOAT16}
+        desk={"num_seeds": 3, "parity": (20, 6), "size": (128, 2, 8, 512)}
         | {"steps": 25_000, "rates": None, "rate": 1e-3},
     ),
     minutes={"smoke": 0.1, "laptop": 2.0, "desk": 60.0, "paper": 100_000.0},
