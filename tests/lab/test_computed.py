@@ -120,7 +120,7 @@ def test_explain_counts_computed_parts(store, capsys):
     from rich.console import Console
 
     conduct(STUDY, "laptop", Knobs(bases=(2.0,)), store, Silent())
-    rows = explain_studies([(STUDY, Knobs())], store)
+    rows = explain_studies([(STUDY, Knobs(), {})], store)
     assert [(row["arm"], row["runs"], row["stored"]) for row in rows] == [("base_2", 1, 1), ("base_3", 1, 0)]
     print_explanation(rows, 1, Console(width=140))
     assert "computed" in capsys.readouterr().out

@@ -8,6 +8,7 @@ from tyro.conf import OmitArgPrefixes, arg
 
 from headstart.cli.machines import HERE, Machines, check_jobs
 from headstart.cli.options import (
+    Choices,
     Json,
     Preset,
     Settings,
@@ -16,11 +17,13 @@ from headstart.cli.options import (
     app,
     console,
     open_named,
+    pages_of,
     print_json,
     settings,
 )
 from headstart.core.faults import one_line
 from headstart.core.files import inside
+from headstart.lab.adoption import adopt, published_choices
 from headstart.lab.conduct import conduct
 from headstart.lab.explain import explain_studies, print_explanation
 from headstart.lab.figures import save_figure
@@ -39,6 +42,7 @@ def run(
     seeds: Annotated[int | None, arg(metavar="N", help="seeds for the claims; extends what is stored")] = None,
     set_: Settings = (),
     only: Annotated[str | None, arg(metavar="TAG", help="of a whole paper, only the studies with this tag")] = None,
+    choices: Choices = None,
     store: StorePath = None,
     jobs: Annotated[
         int | None, arg(metavar="N", help="workers: threads or processes here (default: cores), or jobs of Slurm")
@@ -50,7 +54,9 @@ def run(
 ) -> None:
     """Run a study, or every study of a paper by its folder: train what is missing, print the claims, draw the figure.
 
-    Ctrl-C keeps what is finished; the same command goes on from there.
+    Ctrl-C keeps what is finished; the same command goes on from there. With --choices it takes the learning rates of
+    published pages, as far as they fit, and trains the claims alone: a third of the time. On seeds that nobody looked
+    at: headstart run STUDY --choices docs/results --set first_seed=20000
 
     Try: headstart run less_data/mini_and_full_batch_mlp --preset smoke
     """
@@ -59,6 +65,7 @@ def run(
     chosen = [(s, s.knobs(preset, settings(set_, seeds))) for s in select(study, only)]
     for s, knobs in chosen:
         s.validate(knobs)  # a knob out of range is met here, before the store is touched
+    pages = pages_of(choices)
     if device != "cpu" and not machines.is_far:
         from headstart.engines.loop import check_device
 
@@ -71,6 +78,9 @@ def run(
     with open_store(store) as opened, machines.workers(jobs, device, opened) as pool:
         reports = []
         for s, knobs in chosen:
+            if pages:
+                taken, searched = adopt(s, knobs, opened, pages)
+                print(f"{s.name}: settings of {taken} arms from {choices}, {searched} to be searched", file=sys.stderr)
             outcome = conduct(s, preset, knobs, opened, display(), pool, device)
             path = inside(opened.path.parent / "figures", f"{s.name}-{preset}", ".png")
             save_figure(s.draw(outcome.results), path)
@@ -93,6 +103,7 @@ def explain(
     /,
     preset: Preset = USUAL,
     only: Annotated[str | None, arg(metavar="TAG", help="of a paper, the studies with this tag")] = None,
+    choices: Choices = None,
     seeds: Annotated[int | None, arg(metavar="N", help="seeds for the claims")] = None,
     set_: Settings = (),
     store: StorePath = None,
@@ -107,8 +118,9 @@ def explain(
     """
     check_jobs(jobs)
     chosen = [(s, s.knobs(preset, settings(set_, seeds))) for s in select(study, only)]
+    pages = pages_of(choices)
     with open_named(store) as opened:
-        rows = explain_studies(chosen, opened)
+        rows = explain_studies([(s, knobs, published_choices(s, knobs, pages)) for s, knobs in chosen], opened)
     if json:
         print_json(rows)
     else:

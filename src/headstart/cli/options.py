@@ -10,6 +10,7 @@ import tyro
 from tyro.conf import Positional, UseAppendAction, arg
 
 from headstart.core.errors import HeadstartError
+from headstart.lab.received import published_reports
 from headstart.lab.store import Store, open_store, store_path
 
 StudyName = Annotated[Positional[str], arg(metavar="STUDY", help="a study, as `headstart list` names it, or a file")]
@@ -21,6 +22,9 @@ Preset = Annotated[
 ]
 Settings = Annotated[
     tuple[str, ...], arg(name="set", metavar="NAME=VALUE", help="set a knob of the study"), UseAppendAction
+]
+Choices = Annotated[
+    Path | None, arg(metavar="FOLDER", help="take the settings that pages published there chose, and search no others")
 ]
 Json = Annotated[bool, arg(help="print JSON for a program to read")]
 
@@ -49,6 +53,11 @@ def settings(pairs: Sequence[str], seeds: int | None) -> dict[str, str]:
             raise HeadstartError(f"--set {pair}: write NAME=VALUE")
         out[name.strip()] = value.strip()
     return out | ({} if seeds is None else {"num_seeds": str(seeds)})
+
+
+def pages_of(choices: Path | None) -> list[dict[str, Any]]:
+    """The published pages whose settings are to be taken; none if no folder is named."""
+    return [] if choices is None else published_reports(choices, option="--choices")
 
 
 def open_named(store: Path | None) -> Store:

@@ -149,10 +149,10 @@ def conduct(
 
 
 def serving(results: Results) -> list[Serving]:
-    """The cells of every arm: all that its sweep tried, and the one its claims are about."""
+    """The cells of every arm: all that its sweep tried, if it was not a page's, and the one its claims are about."""
     rows = []
     for name, arm in results.arms.items():
-        if isinstance(arm.sweep, Sweep):
+        if isinstance(arm.sweep, Sweep) and not results.tuned[name].page:
             seeds = arm.selection_seeds(results.knobs)
             tries = {with_values(arm.run, values).cell: s.num_seeds for values, s in results.tuned[name].tries}
             rows += [Serving(name, "selection", cell, seeds[:num]) for cell, num in sorted(tries.items())]

@@ -1,27 +1,30 @@
 """What a study would cost, before anything runs."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from headstart.engines import choose
+from headstart.lab.axes import with_values
 from headstart.lab.search import Search
 from headstart.lab.store import Store
 from headstart.lab.study import Study
-from headstart.lab.sweep import Sweep
+from headstart.lab.sweep import Sweep, Tuned
 
 # Up to which seed the runs of a cell are counted, by the cell and the first seed.
 Counted = dict[tuple[Any, int], int]
 
 
-def explain_studies(chosen: Sequence[tuple[Study, Any]], store: Store) -> list[dict[str, Any]]:
-    """A row an arm of each study with its knobs: engine, reasons against faster ones, runs, seconds and megabytes.
+def explain_studies(chosen: Sequence[tuple[Study, Any, Mapping[str, Tuned]]], store: Store) -> list[dict[str, Any]]:
+    """A row per arm of each study with its knobs: engine, reasons against faster ones, runs, seconds and megabytes.
 
-    A grid of learning rates may be extended beyond the tries that a sweep plans; `stored` counts the runs of the grid
-    as it begins that the store has. Runs that several arms or studies share count where they come first. A computed
-    part is one run of no engine; the runs that it needs are not counted.
+    Beside the knobs stand settings that are already chosen, by arm. A grid of learning rates may be extended beyond the
+    tries that a sweep plans; `stored` counts the runs of the grid as it begins that the store has. Runs that several
+    arms or studies share count where they come first. A computed part is one run of no engine; the runs that it needs
+    are not counted.
     """
     counted: Counted = {}
-    return [row for study, knobs in chosen for row in _rows(study, knobs, store, counted)]
+    return [row for study, knobs, known in chosen for row in _rows(study, knobs, known, store, counted)]
 
 
 def _new(key: Any, seeds: Sequence[int], counted: Counted) -> int:
@@ -32,9 +35,11 @@ def _new(key: Any, seeds: Sequence[int], counted: Counted) -> int:
     return max(0, end - before)
 
 
-def _rows(study: Study, knobs: Any, store: Store, counted: Counted) -> list[dict[str, Any]]:
+def _rows(study: Study, knobs: Any, known: Mapping[str, Tuned], store: Store, counted: Counted) -> list[dict[str, Any]]:
     rows: list[dict[str, Any]] = []
     for arm in study.arms(knobs):
+        if arm.name in known:
+            arm = replace(arm, run=with_values(arm.run, known[arm.name].values), sweep=None)
         choice = choose(arm.run)
         seeds = arm.selection_seeds(knobs)
         search = Search(arm.run, arm.sweep, seeds) if isinstance(arm.sweep, Sweep) else None

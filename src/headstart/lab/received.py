@@ -26,7 +26,7 @@ def readable_reports(store: Store) -> dict[str, dict[str, Any]]:
     return out
 
 
-def published_reports(folder: Path, pages: str = "*/*.json") -> list[dict[str, Any]]:
+def published_reports(folder: Path, pages: str = "*/*.json", option: str = "--results") -> list[dict[str, Any]]:
     """Every report in <folder>/<paper>/*.json, as `headstart report` writes them, by their names."""
     out = []
     for path in sorted(folder.glob(pages)):
@@ -39,7 +39,7 @@ def published_reports(folder: Path, pages: str = "*/*.json") -> list[dict[str, A
             raise HeadstartError(f"{path} cannot be shown: {wrong}; write it again: headstart report")
         out.append(plain(report))
     if not out:
-        raise HeadstartError(f"--results {folder}: no report is in it; name a folder that `headstart report` filled")
+        raise HeadstartError(f"{option} {folder}: no report is in it; name a folder that `headstart report` filled")
     return out
 
 

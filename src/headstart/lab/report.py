@@ -116,11 +116,16 @@ def choices_table(choices: Mapping[str, Any]) -> str:
     if not swept:
         return ""
     rows = "".join(
-        f"| {name} | {choice_words(choice)} | {_tried(choice['tries'])} | {choice['by']} |\n"
+        f"| {name} | {choice_words(choice)} | {_tried(choice['tries'])} | {_by(choice)} |\n"
         for name, choice in swept.items()
     )
     said = "Settings, chosen on other seeds than those of the claims:"
     return f"{said}\n\n| arm | chosen | tried | by |\n|---|---|---|---|\n{rows}\n"
+
+
+def _by(choice: Mapping[str, Any]) -> str:
+    """The score that chose, and where a page published earlier has the choice from."""
+    return str(choice["by"]) + (f"; chosen at commit {choice['page']}" if choice.get("page") else "")
 
 
 def choice_words(choice: Mapping[str, Any]) -> str:

@@ -1,7 +1,8 @@
 """Sweeps: the settings of an arm, chosen by a stated score on seeds that no claim uses."""
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
 from typing import Any, ClassVar
 
@@ -85,7 +86,8 @@ class Tuned:
 
     `by` says in words what chose. `learned` is False where nothing tried is better than chance, so that the values were
     kept and not chosen; `inside` is False where the best rate is at an end of the rates tried. An arm that is not swept
-    has the rate it has, or the values of another arm, and no tries.
+    has the rate it has, or the values of another arm, and no tries. `page` is the commit at which they were
+    chosen, where a study took its settings from a published page.
     """
 
     values: Mapping[str, Any]
@@ -93,6 +95,7 @@ class Tuned:
     by: str = ""
     learned: bool = True
     inside: bool = True
+    page: str = ""
 
     @property
     def rate(self) -> float:
@@ -104,17 +107,24 @@ class Tuned:
         """The area under the mean test curve of everything tried."""
         return tuple(scored.area for _, scored in self.tries)
 
+    @property
+    def num_tries(self) -> int:
+        """The most rates that were tried for a combination of other values."""
+        others = [canonical(encode({p: v for p, v in values.items() if p != RATE})) for values, _ in self.tries]
+        return max(Counter(others).values(), default=0)
+
     def lent(self) -> "Tuned":
         """The outcome for an arm that takes these values without a sweep of its own."""
-        return Tuned(self.values, by=self.by, learned=self.learned, inside=self.inside)
+        return replace(self, tries=())
 
     def to_json(self) -> dict[str, Any]:
-        """values, by, learned, inside, and tries: each with its values, score, area, arrivals and number of seeds."""
+        """values, by, learned, inside, page; tries, each with its values, score, area, arrivals and number of seeds."""
         return {
             "values": encode(self.values),
             "by": self.by,
             "learned": self.learned,
             "inside": self.inside,
+            **({"page": self.page} if self.page else {}),
             "tries": [{"values": encode(values), **_scored(scored)} for values, scored in self.tries],
         }
 
@@ -130,7 +140,7 @@ class Tuned:
             (values(t["values"]), Scored(_number(t["score"]), t["area"], t["diverged"], t["arrivals"], t["num_seeds"]))
             for t in data["tries"]
         )
-        return cls(values(data["values"]), tries, data["by"], data["learned"], data["inside"])
+        return cls(values(data["values"]), tries, data["by"], data["learned"], data["inside"], data.get("page", ""))
 
 
 def _scored(scored: Scored) -> dict[str, Any]:

@@ -118,14 +118,21 @@ class Tuning:
                     for search in searches:
                         search.narrow()
             if all(search.done for search in searches) and group[0] not in self.tuned:
-                for name, search in zip(group, searches, strict=True):
-                    self.store.choices.add(self._key(name, search.num_tries), search.tuned().to_json())
-                self.store.choices.add(self._key_of(group), searches[0].num_tries)
-                # What the store has, should another study have chosen for the same arm in the meantime.
-                known = self._known(group)
-                assert known is not None
-                self.tuned |= known
+                self.settle({name: search.tuned() for name, search in zip(group, searches, strict=True)})
         self._lend()
+
+    def settle(self, choices: Mapping[str, Tuned]) -> None:
+        """Store the choices of a comparison, all of the same number of tries, and take what the store has then.
+
+        Another study may have chosen for the same arm in the meantime.
+        """
+        (tries,) = {tuned.num_tries for tuned in choices.values()}
+        for name, tuned in choices.items():
+            self.store.choices.add(self._key(name, tries), tuned.to_json())
+        self.store.choices.add(self._key_of(list(choices)), tries)
+        known = self._known(list(choices))
+        assert known is not None
+        self.tuned |= known
 
     def _lend(self) -> None:
         lenders = {name: arm.sweep.arm for name, arm in self.arms.items() if isinstance(arm.sweep, RateOf)}
