@@ -95,6 +95,16 @@ def test_other_numbers_of_selection_seeds_and_drafts_are_no_source(page):
     assert not published_choices(study(), KNOBS, [page | {"draft": ["made beside changes"]}])
 
 
+def test_an_arm_that_learned_nothing_is_known_by_its_first_rung(tmp_path):
+    idle = hs.rates(1e-9, 2e-9, tries=3, rungs=(1, 2))
+    base = study()
+    dead = replace(base, arms=lambda k: [replace(arm, sweep=idle) for arm in base.arms(k)])
+    with hs.open_store(tmp_path / "s.sqlite") as store:
+        report = conduct(dead, "laptop", replace(KNOBS, num_selection_seeds=4), store, Silent()).report
+    assert not any(choice["learned"] for choice in report["choices"].values())
+    assert published_choices(dead, replace(KNOBS, num_selection_seeds=4), [report]).keys() == PLANS.keys()
+
+
 def test_a_choice_of_the_stores_own_stays(page, tmp_path):
     with hs.open_store(tmp_path / "s.sqlite") as store:
         conduct(study(), "laptop", KNOBS, store, Silent())

@@ -55,11 +55,13 @@ def _published(arm: Arm, knobs: Any, page: Mapping[str, Any]) -> Tuned | None:
         same_arm = with_values(arm.run, tuned.values).cell == page["arms"][arm.name]["cell"]
     except (KeyError, TypeError, HeadstartError):  # no such arm there, or settings that it does not have
         return None
-    num_seeds = max((scored.num_seeds for _, scored in tuned.tries), default=0)
+    seeds = len(arm.selection_seeds(knobs))
+    # A search that finds nothing above chance ends on its first rung.
+    rung = seeds if tuned.learned else min((*sweep.rungs, seeds))
     swept_alike = (
         set(tuned.values) == {axis.path for axis in sweep.axes}
         and tuned.num_tries >= sweep.tries
-        and num_seeds == len(arm.selection_seeds(knobs))
+        and max(scored.num_seeds for _, scored in tuned.tries) == rung
         and tuned.by.startswith((sweep.score.words, "the area"))
     )
     return replace(tuned, page=tuned.page or str(page["commit"])) if same_arm and swept_alike else None
