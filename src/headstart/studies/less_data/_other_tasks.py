@@ -25,7 +25,8 @@ def small_and_online(small: Plan, label: str) -> tuple[Line, Line]:
 
 @dataclass(frozen=True)
 class IndexKnobs(AdamKnobs):
-    """y = He_3(<w*, x>): dimension, coordinates per token, batch, length in steps, also of the first phase; target.
+    """y = He_3(<w*, x>): dimension, coordinates per token, batch, length in steps, also of the first phase; target;
+    how many times the study's seeds.
 
     The square of a cubic has heavy tails, so that it takes more test points than other tasks.
     """
@@ -39,6 +40,7 @@ class IndexKnobs(AdamKnobs):
     index_first_steps: int = 800
     index_rates: tuple[float, float] | None = (5e-4, 1.25e-3)
     relative_loss: float = RELATIVE_LOSS
+    index_factor: int = 1
 
     SMALLER: ClassVar = {
         "smoke": {
@@ -60,6 +62,7 @@ class IndexKnobs(AdamKnobs):
             "index_steps": 1600,
             "index_first_steps": 200,
             "index_rates": (2e-3, 4e-3),
+            "index_factor": 2,
         },
     }
 
@@ -70,7 +73,8 @@ class IndexKnobs(AdamKnobs):
         run = transformer_run(task, model, MSE(), self.index_steps, self.relative_loss, batch=Batch(self.index_batch))
         first = Phases((Phase(fraction=0.005, steps=self.index_first_steps), Phase()))
         lines, title = lines or small_and_online(first, "small pool, then fresh"), f"single index, d = {self.index_dim}"
-        return Panel("index", title, run, self.index_rates, lines, self.relative_loss, **self.sweeps)
+        target, factor = self.relative_loss, self.index_factor
+        return Panel("index", title, run, self.index_rates, lines, target, factor, **self.sweeps)
 
 
 @dataclass(frozen=True)
@@ -116,13 +120,14 @@ class ContextKnobs(AdamKnobs):
 
 @dataclass(frozen=True)
 class ModularKnobs(AdamKnobs):
-    """(N, p, base) of modular addition, length in steps, target."""
+    """(N, p, base) of modular addition, length in steps, target; how many times the study's seeds."""
 
     modular: tuple[int, int, int] = (1000, 97, 10)
     modular_size: tuple[int, int, int, int] = (64, 2, 4, 256)
     modular_steps: int = 50_000
     modular_rates: tuple[float, float] | None = (5e-4, 1.25e-3)
     modular_accuracy: float = ACCURACY
+    modular_factor: int = 1
 
     SMALLER: ClassVar = {
         "smoke": {
@@ -137,6 +142,7 @@ class ModularKnobs(AdamKnobs):
             "modular_size": (32, 2, 4, 64),
             "modular_steps": 4000,
             "modular_rates": (7e-4, 1.4e-3),
+            "modular_factor": 2,
         },
     }
 
@@ -146,4 +152,4 @@ class ModularKnobs(AdamKnobs):
         run = transformer_run(task, decoder(self.modular_size), CrossEntropy(), self.modular_steps, target)
         lines = lines or small_and_online(FOUR_PHASES, "4 phases")
         title = "addition below {} mod {}".format(*self.modular)
-        return Panel("modular", title, run, self.modular_rates, lines, target, **self.sweeps)
+        return Panel("modular", title, run, self.modular_rates, lines, target, self.modular_factor, **self.sweeps)

@@ -34,7 +34,7 @@ SIMILAR = lab.Within(2 / 3, 3 / 2)
 SEEDS: dict[str, dict[str, Any]] = {
     "smoke": {"num_seeds": 2, "num_selection_seeds": 1, "beta2": (), "num_test": 256},
     "laptop": {
-        "num_seeds": 48,
+        "num_seeds": 96,
         "first_seed": UNSEEN,
         "num_selection_seeds": 16,
         "beta2": (),

@@ -86,7 +86,7 @@ PRESETS = {
         batch_depths=((2, 0.05), (4, 0.05), (6, 0.05)),
         adam_index_steps=120,
     ),
-    "laptop": Knobs(**FULL_BATCH["laptop"], depths=((2, 0.01),), adam_steps=200),
+    "laptop": Knobs(**FULL_BATCH["laptop"], depths=((2, 0.01),), adam_steps=200, batch_factor=8),
     "desk": Knobs(**FULL_BATCH["laptop"] | FEW_SEEDS, deep_large_samples=2**16, adam_steps=200, batch_depths=()),
     "paper": Knobs(**FULL_BATCH["paper"]),
 }

@@ -40,7 +40,7 @@ def _knobs(preset: str, dim: int, **changes: object) -> FullBatchKnobs:
 
 PRESETS = {
     "smoke": _knobs("smoke", 4, gd_parity_samples=12, accuracy=0.55, gd_parity_rates=(0.4, 0.58)),
-    "laptop": _knobs("laptop", 18, num_seeds=32, gd_parity_steps=1500),
+    "laptop": _knobs("laptop", 18, num_seeds=64, gd_parity_steps=1500),
     "paper": _knobs("paper", 20),
 }
 

@@ -95,11 +95,12 @@ PRESETS = {
 
 
 def _other(base: Panel, name: str, title: str, model: MLP, steps: int, rate: float) -> Panel:
-    """A panel of Fig. 2 with another network: fewer rates on fewer seeds at first."""
+    """A panel of Fig. 2 with another network: a quarter of its seeds, fewer rates on fewer seeds at first."""
     panel = with_model(base, name, title, model, (rate, 1.44 * rate))
     budget = replace(panel.run.budget, steps=steps, record_every=max(1, steps // 100))
     rungs = base.rungs or (4, 8)
-    return replace(panel, run=replace(panel.run, budget=budget), seeds_factor=1, tries=min(5, base.tries), rungs=rungs)
+    run, factor = replace(panel.run, budget=budget), max(1, base.seeds_factor // 4)
+    return replace(panel, run=run, seeds_factor=factor, tries=min(5, base.tries), rungs=rungs)
 
 
 def depth_panels(k: Knobs) -> dict[int, Panel]:

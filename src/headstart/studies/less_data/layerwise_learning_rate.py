@@ -76,7 +76,7 @@ PRESETS = {
     ),
     "laptop": Knobs(
         **{**FULL_BATCH["laptop"], "num_seeds": 8},
-        one_rate_factor=8,
+        one_rate_factor=16,
         grid_steps=800,
         input_exponents=(0, 1, 2, 3, 4, 5),
         readout_exponents=(-8, -6, -4, -2, -1, 0),
