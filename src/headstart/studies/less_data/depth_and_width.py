@@ -12,7 +12,7 @@ Measured  The restricted mean number of steps to 95% accuracy or a loss of 0.3 V
           logarithms): below 1 the gap widens. Beside it single pairs. Each arm has its own best learning rate, which
           the same endpoint chooses on 16 other seeds. 95% bootstraps over the seeds that all panels have.
 Shrunk    The paper uses full batches. The laptop preset uses batches of 128 and fresh samples as the large set, with
-          192 seeds for the arms of Fig. 2 and 32 for the others. The desk preset has full batches with 16 seeds for
+          512 seeds for the arms of Fig. 2 and 128 for the others. The desk preset has full batches with 16 seeds for
           the arms of Fig. 2 and 8 for the others, and 8 that choose: the exact population of (18,6) for two layers,
           and for four, which have no kernel for it, 2^16 samples. It has no width of 1024, which takes half a minute
           per run on the single-index model and more than one on parity. Runs on parity with other networks than
