@@ -19,6 +19,8 @@ Tried     Version 0.1, on (10,6), where online training learns nothing, had scal
           every multiple left all arms worse, and the norm lessened the overfitting of 6 phases with embeddings N(0, 1)
           and raised it with N(0, 0.1^2). With 8 seeds that choose, online training had another rate; its best multiple
           for W_q and W_k was 1, the ratio of ratios 1.00 [0.87, 1.13], and the norm slowed it, 1.29 [1.02, 1.65].
+          After 48 seeds from 5000 on, whose overfitting was -0.002 [-0.009, 0.006], a difference within a point of
+          accuracy was declared to be none.
 """
 
 import math
@@ -43,6 +45,8 @@ BEST = {
     "rate": {"online": 3.6, "hundred": 2.5, "six": 1.25},
     "init": {"online": 8.0, "hundred": 2.0, "six": 1.0},
 }
+# A point of accuracy is too little to matter.
+A_POINT = lab.Within(-0.01, 0.01)
 # The share of the steps that the first two phases take.
 FIRST_TWO = FRACTIONS[0] * EPOCHS[0] + FRACTIONS[1] * EPOCHS[1]
 FINDING = (
@@ -172,6 +176,7 @@ def claims(k: Knobs) -> list[lab.Claim]:
                 rule=lab.above(0.0) if side == "above" else lab.below(0.0),
                 estimate=Difference(*arms, statistic),
                 kind=primary if said else lab.Kind.SECONDARY,
+                smallest=A_POINT,
             )
             for name, what, side, said, statistic in fits
         ),
