@@ -73,8 +73,8 @@ class IndexKnobs(AdamKnobs):
         run = transformer_run(task, model, MSE(), self.index_steps, self.relative_loss, batch=Batch(self.index_batch))
         first = Phases((Phase(fraction=0.005, steps=self.index_first_steps), Phase()))
         lines, title = lines or small_and_online(first, "small pool, then fresh"), f"single index, d = {self.index_dim}"
-        target, factor = self.relative_loss, self.index_factor
-        return Panel("index", title, run, self.index_rates, lines, target, factor, **self.sweeps)
+        options = {"seeds_factor": self.index_factor, **self.sweeps}
+        return Panel("index", title, run, self.index_rates, lines, self.relative_loss, **options)
 
 
 @dataclass(frozen=True)
@@ -152,4 +152,5 @@ class ModularKnobs(AdamKnobs):
         run = transformer_run(task, decoder(self.modular_size), CrossEntropy(), self.modular_steps, target)
         lines = lines or small_and_online(FOUR_PHASES, "4 phases")
         title = "addition below {} mod {}".format(*self.modular)
-        return Panel("modular", title, run, self.modular_rates, lines, target, self.modular_factor, **self.sweeps)
+        options = {"seeds_factor": self.modular_factor, **self.sweeps}
+        return Panel("modular", title, run, self.modular_rates, lines, target, **options)

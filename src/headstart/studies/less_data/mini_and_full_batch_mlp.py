@@ -35,8 +35,8 @@ Tried     Under the rules of version 0.1 (mean curves, rates by area on 6 seeds,
           single-index claims of three studies stood within a tenth of their bounds and undecided, with 128 two still;
           all that share its arms had 192 then. With 96 seeds in (a) and (c) their claims held; two claims of other
           studies that share arms with (a) were undecided, and all of them had 192 then, of seeds from 5000 on. There
-          80 of this paper's 99 primary claims were decided, and a dozen others stood near a bound. So all studies but
-          the dearest have twice the seeds or more, and as seeds were added after a look, claims are of seeds from
+          80 of this paper's 99 primary claims were decided, and a dozen others stood near a bound. So most studies
+          have twice the seeds or more, and as seeds were added after a look, claims are of seeds from
           10,000 on, which nobody has looked at; the learning rates are those chosen before.
           "Better at each time step" is the paper's sentence on GD; that the small side is behind at first had been
           seen in curves of version 0.1 before it was made a claim. Its interval is a band over all steps together.
